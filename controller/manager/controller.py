@@ -37,7 +37,7 @@ class Controller(Generic[K]):
     Args:
         name: Name for logs and metrics.
         key: Type of its keys. Controllers may share a type: each that serves a key then reconciles it.
-        all_keys: Returns every existing key, for a new leader to enqueue.
+        all_keys: Returns the key of everything that exists, for a new leader to enqueue; others enqueue nothing.
         reconcile: Drives the object of a key to its desired state; returns the delay until the next run in seconds, or
             None.
         for_: Watches on the objects that the keys name.

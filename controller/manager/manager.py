@@ -55,7 +55,7 @@ class Manager:
         self._tasks: list[LeaderTask] = []
         self._informers = Informers(kube, Definitions(kube, ownership), metrics)
         self._workers = Workers(self.is_leading, metrics)
-        self._queue: WorkQueue[QueueKey] = WorkQueue(self._workers.failed, flow_of=lambda key: key.flow)
+        self._queue: WorkQueue[QueueKey] = WorkQueue(self._workers.failed, flow_of=lambda key: key.flow, is_open=False)
         self._state_metrics = StateMetrics(self.is_leading, self._queue.__len__)
         metrics.registry.register(self._state_metrics)
         lock = LeaseLock(
@@ -126,6 +126,7 @@ class Manager:
         """Serve the queue, once every feature has taken over."""
         _log.info("leading", identity=self._settings.identity)
         self.metrics.leading.set(1)
+        self._queue.open()  # before the keys are listed, so that no change is missed
         try:
             for controller in self._controllers:
                 if controller.take_over is not None:
@@ -138,6 +139,7 @@ class Manager:
                     tasks.create_task(keep_running(task.name, task.run, self.metrics.internal_errors))
                 tasks.create_task(self._queue.serve(self._settings.workers, self._workers.serve))
         finally:
+            self._queue.close()
             for controller in self._controllers:
                 if controller.stop is not None:
                     await controller.stop()

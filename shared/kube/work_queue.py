@@ -26,6 +26,7 @@ class WorkQueue(Generic[K]):
     on_error: Callable[[K, Exception, float], None]  # called with the key, its error, and the seconds until its retry
     backoff: Backoff = Backoff(first_s=0.1, cap_s=60)
     flow_of: Callable[[K], Hashable] = _same_flow
+    is_open: bool = True  # if not, keys are dropped, because nobody would ever take them
     _queue: FairQueue[Hashable, K] = field(default_factory=FairQueue, init=False)
     _dirty: set[K] = field(default_factory=set, init=False)
     _processing: set[K] = field(default_factory=set, init=False)
@@ -36,8 +37,23 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return len(self._queue)
 
+    def open(self) -> None:
+        """Accept keys from now on."""
+        self.is_open = True
+
+    def close(self) -> None:
+        """Drop all keys, and accept no others until it is opened again; call it when nothing is served."""
+        self.is_open = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._queue = FairQueue()
+        for keys in (self._dirty, self._failures, self._timers):
+            keys.clear()
+
     def add(self, key: K) -> None:
         """Queue the key at once, or after its current run if it is being handled."""
+        if not self.is_open:
+            return
         if timer := self._timers.pop(key, None):
             timer.cancel()
         if key in self._dirty:
@@ -48,6 +64,8 @@ class WorkQueue(Generic[K]):
 
     def add_after(self, key: K, delay_s: float) -> None:
         """Queue the key in `delay_s` seconds; if there are several requests, the earliest wins."""
+        if not self.is_open:
+            return
         loop = asyncio.get_running_loop()
         when = loop.time() + delay_s
         if timer := self._timers.get(key):
@@ -58,26 +76,16 @@ class WorkQueue(Generic[K]):
             self._timers[key] = loop.call_at(when, self.add, key)
 
     async def serve(self, workers: int, handle: Callable[[K], Awaitable[float | None]]) -> None:
-        """Hand out keys until cancelled; `handle` returns the seconds until it wants the key again, or None.
-
-        Keys that are being handled or waiting are queued again when it ends, so that serving can resume without loss.
-        """
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(workers):
-                    tasks.create_task(self._run_worker(handle))
-        finally:
-            for key in list(self._timers):
-                self.add(key)
+        """Hand out keys until cancelled; `handle` returns the seconds until it wants the key again, or None."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(workers):
+                tasks.create_task(self._run_worker(handle))
 
     async def _run_worker(self, handle: Callable[[K], Awaitable[float | None]]) -> None:
         while True:
             key = await self._next_key()
             try:
                 requeue_after_s = await handle(key)
-            except asyncio.CancelledError:
-                self.add(key)
-                raise
             except Exception as error:  # noqa: BLE001 - one bad key must not stop the others
                 self._retry(key, error)
             else:

@@ -133,22 +133,32 @@ async def test_adding_a_delayed_key_serves_it_at_once() -> None:
     assert [round(at - began, 3) for at in served] == [0]
 
 
-async def test_queued_delayed_and_interrupted_keys_are_served_when_serving_resumes() -> None:
-    queue: WorkQueue[str] = WorkQueue(no_error)
+async def test_a_closed_queue_has_no_keys_and_takes_none_until_it_is_opened() -> None:
+    queue: WorkQueue[str] = WorkQueue(lambda *_: None)
     finished: list[str] = []
 
-    async def hang(_: str) -> None:
+    async def hang(key: str) -> None:
+        if key == "failed":
+            raise ValueError(key)
+        queue.add(key)
         await asyncio.sleep(3600)
 
     async def finish(key: str) -> None:
         finished.append(key)
 
-    queue.add("in hand")
-    queue.add("in line")
+    for key in ("failed", "in hand", "in line"):
+        queue.add(key)
     queue.add_after("later", 1000)
     await serve_for(queue, 1, hang, workers=1)
-    await serve_for(queue, 1, finish)
-    assert sorted(finished) == ["in hand", "in line", "later"]
+    queue.close()
+    for number in range(1000):
+        queue.add(f"pod-{number}")
+        queue.add_after(f"pod-{number}", 1)
+    assert len(queue) == 0
+    queue.open()
+    queue.add("wanted")
+    await serve_for(queue, 3600, finish)
+    assert finished == ["wanted"]
 
 
 steps = st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 3), st.booleans()), max_size=60)
