@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from shared.kube.collection import get_object
-from shared.kube.errors import Conflict, Refused
+from shared.kube.errors import AlreadyExists, Refused
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
 
@@ -70,9 +70,9 @@ async def create_exclusively(
     check_name(kind, name)
     try:
         await kube.request("POST", collection, body=body)
-    except Conflict:
+    except AlreadyExists:
         found = await get_object(kube, f"{collection}/{name}", found_as)
         if found is None:
-            raise  # a different conflict: for example, a quota that changed meanwhile
+            raise  # it was deleted meanwhile
         if not is_ours(found):
             raise name_taken(kind, name, advice, whose) from None

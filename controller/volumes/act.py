@@ -9,7 +9,7 @@ from controller.volumes.templates import VolumeManifest
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
 from shared.kube.collection import get_object
 from shared.kube.edit import delete_if_present
-from shared.kube.errors import Conflict
+from shared.kube.errors import AlreadyExists
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 
@@ -63,7 +63,7 @@ class VolumeActor:
                 body["spec"]["claimRef"]["uid"] = uid  # a claim that lost its volume binds only to one with its uid
             try:
                 await self.kube.request("POST", VOLUMES, body=body)
-            except Conflict:
+            except AlreadyExists:
                 found = await get_object(self.kube, f"{VOLUMES}/{name}", PersistentVolume)
                 if found is None or not _is_same(found, body):
                     continue

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.backoff import Backoff
 from shared.kube.collection import decode
-from shared.kube.errors import Busy, Conflict, NotFound, Refused, Unreachable
+from shared.kube.errors import AlreadyExists, Busy, Conflict, NotFound, Refused, Unreachable
 from shared.kube.transport import APPLY_PATCH, MERGE_PATCH, Kube
 
 Json = dict[str, Any]
@@ -76,10 +76,10 @@ async def apply(kube: Kube, path: str, manifest: Mapping[str, Any], manager: str
 
 
 async def create_if_missing(kube: Kube, collection: str, body: object) -> bool:
-    """Create the object; if one of this name exists, change nothing and return False."""
+    """Create the object; if one of this name exists, change nothing and return False. Raises KubeError."""
     try:
         await kube.request("POST", collection, body=body)
-    except Conflict:
+    except AlreadyExists:
         return False
     return True
 

@@ -5,7 +5,8 @@ LarderError (shared.errors)
     ├── Unreachable   no complete response, or a 5xx: back off and retry; a write may or may not have happened
     ├── Busy          429 or 503: not done; retry after `after_s`
     ├── Expired       410: the version is gone; start over with a list
-    ├── Conflict      409: another writer was first (or the name is taken): read again
+    ├── Conflict      409: another writer was first: read again
+    │   └── AlreadyExists   the name is taken
     ├── NotFound      404
     ├── Refused       any other 4xx: retrying the same request cannot help
     ├── Malformed     a response that breaks the API contract
@@ -41,7 +42,11 @@ class Expired(KubeError):
 
 
 class Conflict(KubeError):
-    """The object changed since it was read, or already exists."""
+    """The object changed since it was read, or another one did that the server checks, such as a quota."""
+
+
+class AlreadyExists(Conflict):
+    """An object of this name exists."""
 
 
 class NotFound(KubeError):

@@ -4,7 +4,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from shared.kube.errors import Busy, Conflict, Expired, KubeError, Malformed, NotFound, Refused, Unreachable
+from shared.kube.errors import (
+    AlreadyExists,
+    Busy,
+    Conflict,
+    Expired,
+    KubeError,
+    Malformed,
+    NotFound,
+    Refused,
+    Unreachable,
+)
 from shared.kube.objects import Status
 from shared.unreadable import UNREADABLE
 
@@ -28,7 +38,7 @@ def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str
         case 404:
             return NotFound(text)
         case 409:
-            return Conflict(text)
+            return AlreadyExists(text) if status.reason == AlreadyExists.__name__ else Conflict(text)
         case 410:
             return Expired(text)
         case 429 | 503:

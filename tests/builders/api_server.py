@@ -32,7 +32,9 @@ class Objects:
         if self.down:
             return web.json_response({"code": 500, "message": "etcd is away"}, status=500)
         if code := self.refused.get(request.path):
-            return web.json_response({"code": code, "message": f"{request.path} is refused"}, status=code)
+            reason = "AlreadyExists" if (request.method, code) == ("POST", 409) else ""
+            body = {"code": code, "reason": reason, "message": f"{request.path} is refused"}
+            return web.json_response(body, status=code)
         if request.method == "POST" and request.path in self.posts:
             return web.json_response(self.posts[request.path](await request.json()), status=201)
         if request.method == "GET" and request.path in self.objects:

@@ -27,7 +27,8 @@ class Scripted:
             return web.json_response({"metadata": {"resourceVersion": str(len(self.bodies))}, "kept": 1})
         self.bodies.append(json.loads(await request.text() or "{}"))
         code = next(self.codes)
-        return web.json_response({"code": code}, status=code)
+        reason = "AlreadyExists" if (request.method, code) == ("POST", 409) else ""
+        return web.json_response({"code": code, "reason": reason}, status=code)
 
     async def sleep(self, seconds: float) -> None:
         self.waited_s += seconds
@@ -83,3 +84,13 @@ async def test_delete_if_present_deletes_only_the_object_with_that_uid(serve: Se
     script = Scripted(code)
     assert await delete_if_present(await serve(script.answer), "/x", uid="u1") is asked
     assert script.bodies == [{"preconditions": {"uid": "u1"}}]
+
+
+async def test_a_conflict_about_another_object_does_not_count_as_created(serve: Serve) -> None:
+    message = 'Operation cannot be fulfilled on resourcequotas "team": the object has been modified'
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.json_response({"code": 409, "reason": "Conflict", "message": message}, status=409)
+
+    with pytest.raises(Conflict):
+        await create_if_missing(await serve(answer), "/x", {})

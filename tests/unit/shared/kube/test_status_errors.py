@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.kube.errors import Busy, Conflict, Expired, KubeError, Malformed, NotFound, Refused, Unreachable
+from shared.kube.errors import (
+    AlreadyExists,
+    Busy,
+    Conflict,
+    Expired,
+    KubeError,
+    Malformed,
+    NotFound,
+    Refused,
+    Unreachable,
+)
 from shared.kube.status_errors import error_from_status
 
 
@@ -24,6 +34,11 @@ def test_each_code_has_its_error(code: int, kind: type[KubeError], where: str) -
     error = error_from_status(code if where == "http" else 0, status(code))
     assert type(error) is kind
     assert str(error) == f"{code} Why: because"
+
+
+@pytest.mark.parametrize(("reason", "kind"), [("AlreadyExists", AlreadyExists), ("Conflict", Conflict)])
+def test_a_taken_name_is_told_from_a_change_by_others(reason: str, kind: type[KubeError]) -> None:
+    assert type(error_from_status(409, status(409, reason=reason))) is kind
 
 
 @pytest.mark.parametrize(
