@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from agent.controller_client import ControllerClient
+from agent.linux.cgroup import memory_limit_bytes
 from agent.linux.inotify import InotifyWatch
 from agent.reconciler.activity import Activity
 from agent.reconciler.decide import MOST_REMOVING
@@ -13,6 +14,7 @@ from agent.reconciler.downloader import Downloader
 from agent.reconciler.downloads import Downloads
 from agent.reconciler.executor import ActionExecutor
 from agent.reconciler.failures import FailureRecorder
+from agent.reconciler.file_lists import FileLists, capacity_bytes
 from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
@@ -59,6 +61,8 @@ class AgentParts:
             floor=parse_floor(self.settings.floor),
             refuses_root_disk=self.settings.refuse_root_disk,
         )
+        lists_bytes = self.settings.file_list_bytes or capacity_bytes(memory_limit_bytes())
+        self.cache.file_lists = FileLists(lists_bytes)
         rule = StartupTaintRule(
             self.settings.startup_taint_priority,
             self.settings.startup_taint_failure_seconds,
@@ -99,7 +103,7 @@ class AgentParts:
         cache, store, activity, threads, clock = self.cache, self.store, self.activity, self.threads, self.clock
         failures = FailureRecorder(cache, activity, node.name, clock)
         reservations = Reservations(cache, store, self.volume, failures, threads, clock)
-        downloader = Downloader(store, self.sources, self.rate_limiter, self.settings.connections)
+        downloader = Downloader(store, self.sources, self.rate_limiter, self.settings.connections, cache.file_lists)
         downloads = Downloads(cache, self.api, downloader, activity, failures, reservations, threads)
         return ActionExecutor(
             cache=cache,

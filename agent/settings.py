@@ -64,6 +64,9 @@ class AgentSettings(BaseSettings):
         description="Disk space to keep free: bytes (50Gi), a share (15%), or auto: 1 GiB, and at least 15% if the "
         "store is on the node's root file system.",
     )
+    file_list_bytes: int = Field(
+        0, ge=0, description="Memory for lists of files, in bytes; 0 means half of the container's memory limit."
+    )
     refuse_root_disk: bool = Field(default=False, description="Download nothing to the node's root file system.")
     scan_seconds: float = Field(
         10, gt=0, description="Seconds between checks of the disk, besides notifications from the kernel."

@@ -11,6 +11,7 @@ LarderError                     reason = the class name, a stable word for statu
 │   ├── TooManyResolutions      the namespace has asked sources too often in a minute
 │   ├── TooManyManifests        the file lists of the namespace take too many bytes
 │   ├── TooManyModels           the node's ModelNode has no room for another model of the namespace
+│   ├── TooManyFilesOnNode      the node's agent has no memory for the list of files
 │   ├── StoreFailure            the disk of the node failed
 │   └── InternalError           a bug in Larder
 └── NeedsAction                 needs an action by hand; retried every 15 to 60 minutes and at once on a change
@@ -102,6 +103,10 @@ class TooManyManifests(Retryable):
 
 class TooManyModels(Retryable):
     """The ModelNode of a node has no room for another model of the namespace."""
+
+
+class TooManyFilesOnNode(Retryable):
+    """The list of files does not fit into the memory that the node's agent has for the namespace."""
 
 
 class StoreFailure(Retryable):

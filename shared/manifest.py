@@ -11,7 +11,7 @@ from shared.paths import check_paths
 _MAX_BYTES = 2**62  # the API server's integers are signed 64-bit
 
 
-class File(msgspec.Struct, frozen=True, omit_defaults=True):
+class File(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One file of a source.
 
     Args:

@@ -28,6 +28,11 @@ def cache_bytes(
         return 0
 
 
+def memory_limit_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the minimum of the node's memory and our cgroups' limits, in bytes."""
+    return min([int(psutil.virtual_memory().total), *_limits(proc, groups)])
+
+
 def _limits(proc: Path, groups: Path) -> Iterator[int]:
     """Yield the limits of our cgroups and their parents, as far as they are visible."""
     with suppress(OSError):

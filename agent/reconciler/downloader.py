@@ -1,8 +1,10 @@
 """One download from start to commit: the blocking part, which runs in a thread."""
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
+from agent.reconciler.file_lists import FileLists
 from agent.reconciler.reservations import reservation_of
 from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import Snapshot
@@ -12,7 +14,7 @@ from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
 from shared.api.model_node import Entry
 from shared.api.wire import CredentialsResponse
-from shared.errors import AuthDenied, PickleRefused
+from shared.errors import AuthDenied, PickleRefused, TooManyFilesOnNode
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.schemes import open_source
 from shared.sources.settings import SourceSettings
@@ -27,6 +29,7 @@ class Downloader:
     sources: SourceSettings
     rate_limiter: RateLimiter
     connections: int
+    file_lists: FileLists = field(default_factory=FileLists)
 
     def download(
         self,
@@ -57,7 +60,11 @@ class Downloader:
         self.store.incoming.pin(plan)
         self.store.space.renew_for(reservation_of(entry.key), plan, entry.id)  # files it counted on may be gone by now
         is_repair = damaged is not None and damaged.manifest_digest == plan.digest
-        result = self._fetch(entry, plan, response, progress, stop, prove_access=not is_repair)
+        try:
+            result = self._fetch(entry, plan, response, progress, stop, prove_access=not is_repair)
+        except TooManyFilesOnNode:
+            self.store.unfinished.discard(plan)
+            raise
         if not plan.manifest.allow_pickle:
             self._refuse_pickles(plan, result)
         if damaged is None:
@@ -101,6 +108,7 @@ class Downloader:
                     rate_limiter=self.rate_limiter,
                     reservation=reservation_of(entry.key),
                     prove_access=prove_access,
+                    accept_files=partial(self.file_lists.add, entry.key, plan.digest),
                 )
             except AuthDenied as error:
                 refusals.append(error)

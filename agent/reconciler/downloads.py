@@ -22,7 +22,7 @@ from agent.store.snapshot import Snapshot
 from agent.transfer import engine
 from agent.transfer.progress import Progress
 from shared.api.model_node import Entry
-from shared.errors import InsufficientStorage, InternalError, LarderError
+from shared.errors import InsufficientStorage, InternalError, LarderError, TooManyFilesOnNode
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -171,7 +171,7 @@ class Downloads:
                 self.cache.add_snapshot(entry.key, snapshot)
                 self.cache.disk_changes += 1
                 self.cache.failures.pop(entry.key, None)
-                self.cache.plans.pop(entry.key, None)
+                self.cache.drop_plan(entry.key)
                 log.info("snapshot_complete", moved_bytes=moved_bytes, verified=snapshot.verified)
             case DownloadStopped():
                 log.info("download_stopped", done_bytes=progress.done)
@@ -180,6 +180,9 @@ class Downloads:
                 self.failures.wait_for_space(entry, error)
             case NoCredentials(error):
                 self.failures.record(entry, error, transient=True)
+            case Failed(TooManyFilesOnNode() as error):
+                self.cache.drop_plan(entry.key)
+                self.failures.wait_for_space(entry, error)
             case Failed(error):
                 self.failures.record(entry, error)
             case Crashed(error):

@@ -33,7 +33,7 @@ from agent.reconciler.state_cache import StateCache
 from agent.reconciler.taint_remover import TaintRemover
 from agent.store.download_plan import DownloadPlan
 from shared.api.model_node import Entry
-from shared.errors import InternalError, LarderError, NotGranted
+from shared.errors import InternalError, LarderError, NotGranted, TooManyFilesOnNode
 from shared.internal_errors import InternalErrors
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -115,6 +115,7 @@ class ActionExecutor:
 
     async def _prepare(self, entry: Entry) -> None:
         try:
+            self.cache.file_lists.check(entry.key, entry.manifest)
             plan = self.cache.plans.get(entry.key)
             if plan is None or plan.digest != entry.manifest:
                 plan = DownloadPlan(await self.api.manifest(entry.manifest))
@@ -123,11 +124,14 @@ class ActionExecutor:
                 raise NotGranted(
                     f"manifest {entry.manifest} is for revision {revision}, the entry is for {entry.revision}"
                 )
+            self.cache.add_plan(entry.key, plan)
+        except TooManyFilesOnNode as error:
+            self.cache.works.pop(entry.key, None)
+            self.failures.wait_for_space(entry, error)
         except LarderError as error:
             self.cache.works.pop(entry.key, None)
             self.failures.record(entry, error, transient=error.retryable)
         else:
-            self.cache.plans[entry.key] = plan
             self.cache.works[entry.key] = Prepared(entry.manifest)
             if self.cache.unfinished_to_keep() is not None:  # with all manifests, other unfinished files can go
                 self.cache.retry_shortages(self.clock())

@@ -9,7 +9,7 @@ from agent.reconciler.activity import Activity
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S, Retries, is_new_failure
 from agent.reconciler.state_cache import StateCache
 from shared.api.model_node import Entry
-from shared.errors import InsufficientStorage, LarderError
+from shared.errors import InsufficientStorage, LarderError, TooManyFilesOnNode
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -37,7 +37,7 @@ class FailureRecorder:
                 reason=error.reason, message=str(error), node=self.node_name,
             )  # fmt: skip
 
-    def wait_for_space(self, entry: Entry, error: InsufficientStorage) -> None:
-        """Record that an entry does not fit; it is tried again when there is more space."""
+    def wait_for_space(self, entry: Entry, error: InsufficientStorage | TooManyFilesOnNode) -> None:
+        """Record that an entry does not fit; it is tried again when there is more room on the disk or in memory."""
         self.record(entry, error)
         self.cache.failures[entry.key] = replace(self.cache.failures[entry.key], due_s=WHEN_SPACE_CHANGES_S)

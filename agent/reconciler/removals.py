@@ -97,7 +97,7 @@ class Removals:
 
     async def _discard_unfinished(self, entry: Entry) -> None:
         """Drop what an unfinished download left, unless a running download shares any of it."""
-        plan = self.cache.plans.pop(entry.key, None)
+        plan = self.cache.drop_plan(entry.key)
         if plan is None:
             return
         keys = set(plan.keys.values())

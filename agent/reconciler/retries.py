@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 from agent.reconciler.observation import Cause, Failure, fingerprint
 from shared.api.model_node import Entry
 from shared.backoff import Backoff, Uniform
-from shared.errors import InsufficientStorage, LarderError, NotGranted, PickleRefused, RateLimited
+from shared.errors import InsufficientStorage, LarderError, NotGranted, PickleRefused, RateLimited, TooManyFilesOnNode
 
 _FIRST_S, _SOON_CAP_S, _GRANT_CAP_S = 2.0, 300.0, 30.0
 _NEVER_S = 365 * 86_400.0  # the same bytes would be refused again, after another full download
 _NEEDS_ACTION_S = (15 * 60.0, 60 * 60.0)
 _ATTEMPT = " (attempt "
+_SHORTAGES = (InsufficientStorage.__name__, TooManyFilesOnNode.__name__)  # their messages have changing numbers
 WHEN_SPACE_CHANGES_S = float("inf")
 _RETRY_ANYWAY_S = 300.0  # bounds the age of figures in messages, and catches changes that were missed
 _LEAST_STEP_BYTES = 2**30
@@ -22,7 +23,7 @@ _STEP_SHARE = 20
 
 def is_new_failure(before: Cause, after: Cause) -> bool:
     """Return whether to log a failure; after a shortage, another one is logged only if its size has changed."""
-    if before.reason == after.reason == InsufficientStorage.__name__:
+    if before.reason == after.reason and after.reason in _SHORTAGES:
         return before.shortage != after.shortage
     return (before.reason, _without_attempt(before)) != (after.reason, _without_attempt(after))
 
@@ -57,7 +58,7 @@ class Retries:
 
     def _attempt(self, error: LarderError, attempts: int, delay_s: float) -> str:
         """Return the attempt number and the time of the next attempt; empty if that does not depend on time."""
-        if isinstance(error, InsufficientStorage) or delay_s >= _NEVER_S:
+        if isinstance(error, InsufficientStorage | TooManyFilesOnNode) or delay_s >= _NEVER_S:
             return ""
         return f"{_ATTEMPT}{attempts}; the next is at {self.now() + timedelta(seconds=delay_s):%Y-%m-%d %H:%M:%S} UTC)"
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from agent.reconciler.file_lists import FileLists
 from agent.reconciler.observation import Failure, Key, StartupTaintState, Work, is_present
 from agent.reconciler.own_node import OwnNodeState
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S, SpaceWatermark
@@ -13,6 +14,7 @@ from agent.store.tree import blocks_bytes
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED
 from shared.api.model_node import Entry, ModelNode
 from shared.api.unpacked_metadata import UnpackedMetadata
+from shared.errors import TooManyFilesOnNode
 from shared.metadata.reading.attempts import INTERRUPTED, interruption_wait
 
 _BLOCK_BYTES = 4096  # of common file systems
@@ -43,6 +45,7 @@ class StateCache:
     works: dict[Key, Work] = field(default_factory=dict)
     failures: dict[Key, Failure] = field(default_factory=dict)
     plans: dict[Key, DownloadPlan] = field(default_factory=dict)
+    file_lists: FileLists = field(default_factory=FileLists)
     metadata: dict[Key, UnpackedMetadata] = field(default_factory=dict)
     metadata_due: dict[Key, float] = field(default_factory=dict)
     inspecting: Key | None = None
@@ -70,7 +73,8 @@ class StateCache:
             del self.failures[key]
         dropped = self.plans.keys() - named - self.works.keys()
         for key in dropped:
-            del self.plans[key]
+            self.drop_plan(key)
+        self.file_lists.forget_refused(named)
         self.skipped &= named
         self._adopt_metadata(node, named, now_s)
         if before is None or _space_rules(before) != _space_rules(node) or dropped or _wanted(before) - _wanted(node):
@@ -90,6 +94,17 @@ class StateCache:
             if found.reason == INTERRUPTED:
                 wait_s = interruption_wait(found.identity, found.attempts).total_seconds()
                 self.metadata_due[status.key] = now_s + wait_s
+
+    def add_plan(self, key: Key, plan: DownloadPlan) -> None:
+        """Keep the plan of an entry. Raises TooManyFilesOnNode; then it is not kept."""
+        self.plans.pop(key, None)
+        self.file_lists.add(key, plan.digest, plan.list_size)
+        self.plans[key] = plan
+
+    def drop_plan(self, key: Key) -> DownloadPlan | None:
+        """Drop and return the plan of an entry, if it has one; models with many files may then fit."""
+        self.file_lists.drop(key)
+        return self.plans.pop(key, None)
 
     def retry_shortages(self, now_s: float) -> None:
         """Make all entries that did not fit ask again together, so that the highest priority comes first."""
@@ -128,6 +143,7 @@ class StateCache:
     def set_held(self, held: dict[Key, Snapshot]) -> None:
         """Replace the snapshots on disk."""
         self.held, self.frees = held, exclusive_bytes(held)
+        self.file_lists.set_snapshots({key: snapshot.list_size for key, snapshot in held.items()})
 
     def unfinished_to_keep(self) -> list[DownloadPlan] | None:
         """Return the plans whose unfinished files must stay; None if none may be dropped to make room.
@@ -138,8 +154,13 @@ class StateCache:
         if node is None or node.spec.eviction_policy != LEAST_RECENTLY_USED:
             return None
         complete = {key for key, snapshot in self.held.items() if not snapshot.damaged}
-        wanted = _wanted(node) - complete
+        wanted = _wanted(node) - complete - self._refused_lists()
         return list(self.plans.values()) if wanted <= self.plans.keys() else None
+
+    def _refused_lists(self) -> set[Key]:
+        """Return the entries whose lists of files do not fit into memory; nothing of them is downloaded."""
+        reason = TooManyFilesOnNode.__name__
+        return {key for key, failure in self.failures.items() if failure.cause.reason == reason}
 
     def entries_of(self, key: Key) -> list[Entry]:
         """Return the entry with this key as a list of one; empty if the ModelNode has none."""

@@ -21,14 +21,14 @@ from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
 from agent.store.floor import StoreVolume
 from shared.api.meta import Condition
 from shared.api.model_node import EVICTED, Entry, EntryState, EntryStatus, ModelNodeStatus, Phase
-from shared.errors import InsufficientStorage, SourceChanged
+from shared.errors import InsufficientStorage, SourceChanged, TooManyFilesOnNode
 from shared.quantity import format_bytes
 
 READY = "Ready"
 ON_ROOT_DISK = "StoreOnRootDisk"
 _LONGEST_MESSAGE = 2000
 # Failures that a retry resolves before any byte arrives: there is space now, or the source was resolved again.
-_RESOLVED_EARLY = frozenset((InsufficientStorage.__name__, SourceChanged.__name__))
+_RESOLVED_EARLY = frozenset((InsufficientStorage.__name__, SourceChanged.__name__, TooManyFilesOnNode.__name__))
 _SHORTER_MESSAGES = (500, 200, 80, 0)
 _MOST_UNLISTED = 500  # the controller handles a hundred at a time; the rest are reported after those
 _MOST_BYTES = 384 * 1024  # of a status, so that the object, with its spec, stays below 1 MiB

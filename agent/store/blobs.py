@@ -1,10 +1,35 @@
 """The blobs of a store: each distinct content once, named by its SHA-256."""
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.store.disk import translated
+from agent.store.layout import Layout
 from agent.store.removal import blob_digests, remove_blobs
 from agent.store.state import StoreState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlobPaths(Mapping[str, Path]):
+    """The path of each content by SHA-256; made on demand, because a store may have many."""
+
+    layout: Layout
+    names: frozenset[str]
+    elsewhere: Mapping[str, Path]  # contents whose blobs were removed
+
+    def __getitem__(self, sha256: str) -> Path:
+        """Return the path of a content."""
+        return self.layout.blob(sha256) if sha256 in self.names else self.elsewhere[sha256]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the SHA-256 of all contents."""
+        yield from self.names
+        yield from self.elsewhere
+
+    def __len__(self) -> int:
+        """Return the number of contents."""
+        return len(self.names) + len(self.elsewhere)
 
 
 class Blobs:
@@ -17,11 +42,12 @@ class Blobs:
         """Return the path of the blob with this digest, whether or not it exists."""
         return self._layout.blob(sha256)
 
-    def paths(self) -> dict[str, Path]:
+    def paths(self) -> Mapping[str, Path]:
         """Return the path of each content by SHA-256: its blob, or a file of a snapshot if the blob was removed."""
         with self._lock, translated(f"reading {self._layout.blobs}"):
-            linked = {f.sha256: s.path / f.path for s in self._state.inventory.marked() for f in s.files}
-            return linked | {sha256: self._layout.blob(sha256) for sha256 in blob_digests(self._layout)}
+            names = frozenset(blob_digests(self._layout))
+            marked = ((s, f) for s in self._state.inventory.marked() for f in s.files if f.sha256 not in names)
+            return BlobPaths(self._layout, names, {f.sha256: s.path / f.path for s, f in marked})
 
     def find(self, key: str, size: int) -> str | None:
         """Return the SHA-256 of a content that its source served before, if its blob is still untouched."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agent.store.identity import keys_by_path
+from agent.store.list_size import ListSize, list_size
 from shared.archives import find_archives
 from shared.manifest import File, Manifest
 
@@ -29,6 +30,12 @@ class DownloadPlan:
     def archives(self) -> tuple[File, ...]:
         """The files that are unpacked, each with `archive` set."""
         return tuple(find_archives(self.manifest.files))
+
+    @cached_property
+    def list_size(self) -> ListSize:
+        """The size of the list of files in memory, without the files of archives."""
+        files = self.manifest.files
+        return list_size((f.path for f in files), (text for f in files for text in (f.digest, f.etag)))
 
     @property
     def archive_keys(self) -> dict[str, str]:

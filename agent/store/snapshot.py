@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agent.store.disk import raise_if_exhausted
 from agent.store.identity import content_key, keys_by_path, members_manifest, source_key
 from agent.store.layout import Layout
+from agent.store.list_size import ListSize, list_size
 from agent.store.verify import verification
 from shared.errors import UnsafePath
 from shared.manifest import File, Manifest
@@ -23,7 +24,7 @@ from shared.unreadable import UNREADABLE
 MTIME_NS = 315_532_800 * 10**9
 
 
-class CompletedFile(msgspec.Struct, frozen=True, omit_defaults=True):
+class CompletedFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One file of a snapshot: the facts about its bytes, and what the publisher stated about them."""
 
     path: str
@@ -68,7 +69,10 @@ class ArchiveContents:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The snapshot at `path`; usable only while `damaged` is empty. `size` is the sum of its file sizes in bytes."""
+    """The snapshot at `path`; usable only while `damaged` is empty. `size` is the sum of its file sizes in bytes.
+
+    `list_size` is what its list of files takes in memory.
+    """
 
     id: str
     revision: str
@@ -79,6 +83,7 @@ class Snapshot:
     size: int
     damaged: tuple[str, ...] = ()
     unpacked: tuple[ArchiveContents, ...] = ()
+    list_size: ListSize = ListSize()
 
     @property
     def fetched(self) -> tuple[CompletedFile, ...]:
@@ -172,7 +177,8 @@ def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
     except (*UNREADABLE, UnsafePath, KeyError):
         return None
     size = sum(f.size for f in mark.files)
-    return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size, (), unpacked)
+    lists = list_size((f.path for f in mark.files), (text for f in mark.files for text in (f.digest, f.etag)))
+    return Snapshot(mark.id, mark.revision, mark.uri, path, mark.manifest, mark.files, size, (), unpacked, lists)
 
 
 def damaged_paths(layout: Layout, snapshot: Snapshot) -> list[str]:

@@ -1,11 +1,12 @@
 """A download: all files of a manifest, several at a time, verified, into the store."""
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from agent.store.download_plan import DownloadPlan
+from agent.store.list_size import ListSize
 from agent.store.snapshot import ArchiveContents
 from agent.store.store import Store
 from agent.store.verify import Check, verification
@@ -55,6 +56,7 @@ def fetch(
     prove_access: bool = True,
     unpack: bool = True,
     sha256: bool = True,
+    accept_files: Callable[[ListSize], None] = lambda _: None,
     policy: RetryPolicy | None = None,
     timing: Timing | None = None,
 ) -> FetchResult:
@@ -77,6 +79,8 @@ def fetch(
         unpack: Whether to unpack archives (`find_archives`).
         sha256: Whether blobs are named by SHA-256. Use False for a store that does not outlive the download: bytes are
             then only hashed with the publisher's algorithm, and a blob without SHA-256 is named by its content key.
+        accept_files: Called with the size of the list of files once all archives are listed; raises if that is too
+            much.
         policy: How failed attempts are retried.
         timing: Clock and jitter.
 
@@ -106,7 +110,7 @@ def fetch(
         if prove_access:
             access.prove_access(downloader, stop)
         blobs = _by_path(plan, {**found, **downloaded})
-        unpacked = Unpacking(store, plan, reservation, progress).run(blobs, stop) if unpack else ()
+        unpacked = Unpacking(store, plan, reservation, progress, accept_files).run(blobs, stop) if unpack else ()
     except BaseException:
         progress.count_present(before - progress.done)  # the next attempt will count these bytes again
         raise

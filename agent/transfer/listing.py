@@ -101,13 +101,22 @@ def _listed(store: Store, plan: DownloadPlan, archive: StoredArchive, members: t
     return ListedArchive(archive, members, contents, digests)
 
 
-def check_names(plan: DownloadPlan, found: Mapping[str, ArchiveContents], listed: Sequence[ListedArchive] = ()) -> None:
-    """Raise UnsafePath if files of one archive clash with another's, or with the model's other files.
+def list_paths(
+    plan: DownloadPlan, found: Mapping[str, ArchiveContents], listed: Sequence[ListedArchive]
+) -> dict[str, list[str]]:
+    """Return the paths of the files of each archive by its path; those of "" are the model's other files.
 
-    `found` are archives unpacked earlier. Raises TooManyFiles if there are too many files together.
+    `found` are archives unpacked earlier.
     """
     archives = plan.archive_keys
     paths = {"": [f.path for f in plan.manifest.files if f.path not in archives]}
     paths |= {path: [f.path for f in contents.files] for path, contents in found.items()}
-    paths |= {one.archive.file.path: [m.path for m in one.members] for one in listed}
+    return paths | {one.archive.file.path: [m.path for m in one.members] for one in listed}
+
+
+def check_names(paths: Mapping[str, Sequence[str]]) -> None:
+    """Raise UnsafePath if files of one archive clash with another's, or with the model's other files.
+
+    `paths` is what `list_paths` returned. Raises TooManyFiles if there are too many files together.
+    """
     check_together(paths, UnpackLimits(_NO_LIMIT))

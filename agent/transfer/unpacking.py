@@ -1,16 +1,17 @@
 """Unpacks a model's archives from the store: their files become blobs, hashed as they are written."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from agent.archive.kinds import kind_of
 from agent.store.download_plan import DownloadPlan
+from agent.store.list_size import ListSize, list_size
 from agent.store.snapshot import ArchiveContents
 from agent.store.store import Store
 from agent.transfer.extraction import Extraction
-from agent.transfer.listing import ArchivesDoNotFit, ListedArchive, check_names, list_archives
+from agent.transfer.listing import ArchivesDoNotFit, ListedArchive, check_names, list_archives, list_paths
 from agent.transfer.progress import Progress
 from agent.transfer.receive import Stopped
 from agent.transfer.stored_archive import StoredArchive
@@ -31,13 +32,15 @@ class Unpacking:
                         more bytes than could fit            do not fit    an archive is not what it listed
                                    └──▶ drop the archives ◀───────┘             └──▶ drop the files, keep the archives
 
-    An archive counts as unpacked once a snapshot has its files; then only the names are checked.
+    `accept_files` is called with the size of the list of all files, and raises if that is too much. An archive counts
+    as unpacked once a snapshot has its files; then only the names are checked.
     """
 
     store: Store
     plan: DownloadPlan
     reservation: str
     progress: Progress
+    accept_files: Callable[[ListSize], None] = lambda _: None
 
     def run(self, blobs: Mapping[str, str], stop: threading.Event) -> tuple[ArchiveContents, ...]:
         """Return the contents of the archives, all in the store; existing files are not written again.
@@ -59,7 +62,7 @@ class Unpacking:
         found = self.store.snapshots.find_unpacked(self.plan)
         if all(file.path in found for file in self.plan.archives):
             if found:
-                check_names(self.plan, found)
+                self._check_list(found)
             return tuple(found.values())
         halt, done = threading.Event(), list[tuple[ArchiveContents, ...]]()
         pool = WorkerPool(halt)
@@ -73,7 +76,7 @@ class Unpacking:
             stored = [_stored(file, blobs) for file in self.plan.archives if file.path not in found]
             try:
                 listed = self._list(stored, found, stop)
-                check_names(self.plan, found, listed)
+                self._check_list(found, listed)
                 self._reserve(listed)
             except ArchivesDoNotFit as error:
                 raise self._drop(stored, error.needs) from None
@@ -107,6 +110,14 @@ class Unpacking:
             max_bytes = max(available_bytes, _LIKELY_RATIO * sum(one.file.size for one in stored))
         count = self.progress.count_present
         return list_archives(self.store, self.plan, stored, found, max_bytes=max_bytes, stop=stop, count=count)
+
+    def _check_list(self, found: Mapping[str, ArchiveContents], listed: Sequence[ListedArchive] = ()) -> None:
+        """Check the names of all files and the size of their list. Raises UnsafePath, TooManyFiles, or as told."""
+        paths = list_paths(self.plan, found, listed)
+        check_names(paths)
+        files = self.plan.manifest.files
+        all_paths = (path for names in paths.values() for path in names)
+        self.accept_files(list_size(all_paths, (text for f in files for text in (f.digest, f.etag))))
 
     def _reserve(self, listed: Sequence[ListedArchive]) -> None:
         """Reserve space for the missing files. Raises ArchivesDoNotFit."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shared.api.model_node import Entry
+from shared.fair_shares import weight_of
 from shared.names import namespace_of
 from shared.quantity import format_bytes
 
 EntryKey = tuple[str, str]
-# cluster-scoped models may use four times what they leave free, a namespace only as much as it leaves free
-CLUSTER_WEIGHT = 4
 _GROWTH_BYTES = 128  # an entry gains timestamps and marks after it was admitted
 _MAX_UPDATING = 8  # models of one namespace beyond its share, while they are updated
 _MAX_SPEC_BYTES = 600 * 1024  # with a status of at most 384 KiB the object stays below 1 MiB
@@ -53,11 +52,8 @@ class Shares:
         self.uses[namespace].add(size_bytes)
 
     def admits(self, namespace: str, size_bytes: int) -> bool:
-        """Return whether a namespace may add an entry: its usage must then not exceed what is left free.
-
-        So a single namespace gets half, two get a third each, and there is always something left for the next one.
-        """
-        use, weight = self.uses[namespace], _weight(namespace)
+        """Return whether a namespace may add an entry: its usage must then not exceed what is left free."""
+        use, weight = self.uses[namespace], weight_of(namespace)
         if not self.holds(size_bytes):
             return False
         free = self.capacity.entries - self.total.entries - 1
@@ -106,7 +102,7 @@ def refuse_beyond_shares(
     for entry in wanted:
         flows[namespace_of(entry.id)].append(entry)
     refused: dict[EntryKey, str] = {}
-    queue = [(shares.uses[name].entries / _weight(name), name, 0) for name in flows]
+    queue = [(shares.uses[name].entries / weight_of(name), name, 0) for name in flows]
     heapq.heapify(queue)
     while queue:
         _, name, index = heapq.heappop(queue)
@@ -119,9 +115,5 @@ def refuse_beyond_shares(
         else:
             refused[entry.key] = ""
         if index + 1 < len(flows[name]):
-            heapq.heappush(queue, (shares.uses[name].entries / _weight(name), name, index + 1))
+            heapq.heappush(queue, (shares.uses[name].entries / weight_of(name), name, index + 1))
     return {key: shares.refusal(namespace_of(key[0])) for key in refused}
-
-
-def _weight(namespace: str) -> int:
-    return 1 if namespace else CLUSTER_WEIGHT

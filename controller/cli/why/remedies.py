@@ -41,6 +41,7 @@ REMEDIES = {
     "SourceNotFound": "correct the URI, or name a Secret with access to it",
     "StoreFailure": "check the node's disk and its kernel log",
     "TooManyFiles": "name a part of the source, such as a longer prefix",
+    "TooManyFilesOnNode": "remove models with many files from the node, or raise agent.resources.limits.memory",
     "TooManyManifests": "delete models that the namespace does not need, or raise manifestBytesPerNamespace",
     "TooManyModels": "delete models, narrow their selectors, or raise modelsPerNode",
     "TooManyResolutions": "none needed: it is retried; find out what keeps changing models in the namespace",

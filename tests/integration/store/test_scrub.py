@@ -3,7 +3,7 @@
 import fcntl
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -136,11 +136,11 @@ def test_a_blob_removed_while_it_is_read_is_not_reported_as_damaged(
 class _Stale(Blobs):
     """Blobs whose paths were read before a removal."""
 
-    def __init__(self, state: StoreState, paths: dict[str, Path]) -> None:
+    def __init__(self, state: StoreState, paths: Mapping[str, Path]) -> None:
         super().__init__(state)
         self._paths = paths
 
-    def paths(self) -> dict[str, Path]:
+    def paths(self) -> Mapping[str, Path]:
         return self._paths
 
 
