@@ -23,7 +23,7 @@ from agent.reconciler.startup_taint import startup_taint_dues_s, startup_taint_r
 from shared.api.model_node import Entry, EntryState, ModelNode
 from shared.names import snapshot_label
 
-_MOST_PREPARING = 8  # concurrently: the controller's API rate-limits each node
+_MOST_PREPARING = 4  # concurrently: the controller's API rate-limits each node, and a manifest may have 16 MiB
 MOST_REMOVING = 4  # concurrently: each takes a thread, possibly for minutes
 
 

@@ -13,7 +13,7 @@ from shared.manifest import Manifest
 WHOLE_KEY = "manifest.json.z"
 PART_KEY = "part.json.z"
 MAX_BYTES = 900 * 1024
-_MAX_MANIFEST_BYTES = 64 * 2**20  # what a crafted ConfigMap could inflate to
+_MAX_MANIFEST_BYTES = 16 * 2**20  # what a few KiB could inflate to; agents decode whole manifests
 _SMALL_BYTES = 8 * 1024  # a list of this size costs no more than a part of another
 
 

@@ -49,6 +49,12 @@ def test_a_list_that_does_not_fit_is_refused_with_the_numbers() -> None:
         pack(manifest(40_000))
 
 
+def test_a_list_that_compresses_well_but_takes_much_memory_is_refused() -> None:
+    files = [File(f"{'a' * 200}/{i:05}", 1) for i in range(80_000)]
+    with pytest.raises(TooManyFiles, match=r"\d{8} uncompressed"):
+        pack(build_manifest("s3://bucket/prefix", "r1", files))
+
+
 async def test_a_list_is_read_from_the_api_server_once(manifests: Manifests, objects: Objects) -> None:
     found = manifest(3)
     digest = put(objects, found)
