@@ -8,6 +8,7 @@ import structlog
 
 from agent.reconciler.node_patcher import NodePatcher
 from agent.reconciler.own_node import OwnNodeState
+from shared.api.model_node import LABELS_REFUSED
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -25,7 +26,7 @@ class Labeller(NodePatcher):
             refused = sorted(k for k, v in changes.items() if current.labels.get(k) != v)
             named = ", ".join(refused)
             message = f"the API server did not change {named}; check for an admission policy that blocks the change"
-            return ("LabelsRefused", message) if refused else None
+            return (LABELS_REFUSED, message) if refused else None
 
         if await self.apply(self.node.label(self.cache.node.uid, changes), problem_of):
             dropped = sorted(k for k, v in changes.items() if v is None)
@@ -34,3 +35,7 @@ class Labeller(NodePatcher):
     def postpone(self, due_s: float) -> None:
         """Record the time of the next attempt, by the same clock."""
         self.cache.label_patch_due_s = due_s
+
+    def note_refused(self, why: str) -> None:
+        """Record why the API server refuses the labels."""
+        self.cache.labels_refused = why

@@ -10,8 +10,9 @@ import structlog
 from agent.reconciler.own_node import OwnNode, OwnNodeState
 from agent.reconciler.state_cache import StateCache
 from shared.backoff import Backoff
-from shared.kube.errors import Conflict, KubeError, NotFound
+from shared.kube.errors import Conflict, KubeError, NotFound, Refused
 
+_LASTING = 3  # failures in a row after which an error of the API server counts as a refusal, such as one of a webhook
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 
@@ -32,6 +33,10 @@ class NodePatcher(ABC):
     def postpone(self, due_s: float) -> None:
         """Record the time of the next attempt, by `clock`."""
 
+    @abstractmethod
+    def note_refused(self, why: str) -> None:
+        """Record why the API server refuses the change; empty once it has accepted one."""
+
     async def apply(
         self, patch: Awaitable[OwnNodeState], problem_of: Callable[[OwnNodeState], tuple[str, str] | None]
     ) -> bool:
@@ -47,13 +52,17 @@ class NodePatcher(ABC):
             if isinstance(error, Conflict | NotFound):
                 self.request_node_read()
             self.schedule_retry(error.reason, str(error))
+            if isinstance(error, Refused) or self._failures >= _LASTING:
+                self.note_refused(str(error))
             return False
         self.cache.set_node(current, self.clock())
         self.cache.label_changes += 1
         if problem := problem_of(current):
             self.schedule_retry(*problem)
+            self.note_refused(problem[1])
             return False
         self._failures = 0
+        self.note_refused("")
         self.postpone(0.0)
         return True
 

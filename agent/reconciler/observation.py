@@ -158,6 +158,7 @@ class Observation:
     inspecting: Key | None = None  # the snapshot being read
     slots: int = 2
     label_patch_due_s: float = 0.0
+    labels_refused: str = ""  # why the API server refuses the latest change of labels
     startup_taint: StartupTaintState = StartupTaintState()
 
     @property

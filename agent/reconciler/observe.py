@@ -45,6 +45,7 @@ def observe(cache: StateCache, activity: Activity, slots: int, now_s: float) -> 
         skipped=frozenset(cache.skipped),
         slots=slots,
         label_patch_due_s=cache.label_patch_due_s,
+        labels_refused=cache.labels_refused,
         startup_taint=replace(cache.startup_taint, present=cache.node.startup_taint),
     )
 

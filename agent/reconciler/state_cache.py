@@ -53,6 +53,7 @@ class StateCache:
     space: Space = field(default_factory=Space)
     space_watermark: SpaceWatermark | None = None
     label_patch_due_s: float = 0.0
+    labels_refused: str = ""
     startup_taint: StartupTaintState = StartupTaintState()
     disk_changes: int = 0  # a scan that began before the latest change is repeated
     label_changes: int = 0  # likewise for a read of the Node

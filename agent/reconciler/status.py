@@ -9,6 +9,7 @@ from agent.reconciler.observation import (
     Cause,
     Failure,
     Fetching,
+    HeldSnapshot,
     Observation,
     Prepared,
     Preparing,
@@ -20,8 +21,9 @@ from agent.reconciler.observation import (
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
 from agent.store.floor import StoreVolume
 from shared.api.meta import Condition
-from shared.api.model_node import EVICTED, Entry, EntryState, EntryStatus, ModelNodeStatus, Phase
+from shared.api.model_node import EVICTED, LABELS_REFUSED, Entry, EntryState, EntryStatus, ModelNodeStatus, Phase
 from shared.errors import InsufficientStorage, SourceChanged, TooManyFilesOnNode
+from shared.names import snapshot_label
 from shared.quantity import format_bytes
 
 READY = "Ready"
@@ -98,8 +100,7 @@ def _present(entry: Entry, observation: Observation) -> EntryStatus:
     held, failure = observation.held.get(entry.key), observation.failure(entry)
     cause = failure.cause if failure else None
     if held and observation.is_intact(entry.key, entry.manifest):
-        phase = Phase.READY if observation.has_labels(entry.key) else Phase.DOWNLOADING
-        return _with_metadata(_status(entry, phase, None, held.verified), observation)
+        return _with_metadata(_complete(entry, held, observation), observation)
     if held:
         return _with_metadata(_status(entry, Phase.REPAIRING, cause or _damage(held.damaged)), observation)
     work = observation.works.get(entry.key)
@@ -115,6 +116,25 @@ def _present(entry: Entry, observation: Observation) -> EntryStatus:
             return _retrying(entry, Phase.FAILED if failed else Phase.PENDING, failure, cause)
         case _:
             assert_never(work)
+
+
+def _complete(entry: Entry, held: HeldSnapshot, observation: Observation) -> EntryStatus:
+    if observation.has_labels(entry.key):
+        return _status(entry, Phase.READY, None, held.verified)
+    cause = _refused_labels(observation)
+    status = _status(entry, Phase.DOWNLOADING, cause, held.verified)
+    return msgspec.structs.replace(status, attempts=1) if cause else status  # a failure, although not of the download
+
+
+def _refused_labels(observation: Observation) -> Cause | None:
+    if not observation.labels_refused:
+        return None
+    return Cause(
+        LABELS_REFUSED,
+        "the API server refuses the agent's change to the labels of its Node, so the scheduler does not learn which "
+        f"models are there: {observation.labels_refused}; permit it in the admission policies, webhooks and roles "
+        "that apply to the agent; it is retried every few seconds",
+    )
 
 
 def _with_metadata(status: EntryStatus, observation: Observation) -> EntryStatus:
@@ -141,9 +161,9 @@ def _draining(entry: Entry, observation: Observation) -> EntryStatus:
     """
     at_work = isinstance(observation.works.get(entry.key), Fetching)
     if at_work or not is_closed_to_pods(observation, entry):
-        return _status(
-            entry, Phase.READY if entry.key in observation.held else Phase.PENDING, None, observed=EntryState.PRESENT
-        )
+        phase = Phase.READY if entry.key in observation.held else Phase.PENDING
+        cause = None if at_work else _refused_labels(observation)
+        return _status(entry, phase, cause, observed=EntryState.PRESENT)
     return _status(entry, Phase.DRAINING, _evicted(entry))
 
 
@@ -163,7 +183,9 @@ def _absent(entry: Entry, observation: Observation) -> EntryStatus:
     if isinstance(observation.works.get(entry.key), Removed) and entry.key not in observation.held:
         return _status(entry, Phase.ABSENT, _evicted(entry))
     failure = observation.failure(entry)
-    cause = failure.cause if failure else _evicted(entry)
+    waits = snapshot_label(*entry.key) in observation.labels or not is_closed_to_pods(observation, entry)
+    refused = _refused_labels(observation) if waits else None
+    cause = failure.cause if failure else refused or _evicted(entry)
     status = _status(entry, Phase.DRAINING, cause, observed=EntryState.DRAINING)
     match observation.works.get(entry.key):
         case Removing(done_bytes=done, total_bytes=total) if done:

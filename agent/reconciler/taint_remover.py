@@ -40,3 +40,6 @@ class TaintRemover(NodePatcher):
     def postpone(self, due_s: float) -> None:
         """Record the time of the next attempt, by the same clock."""
         self.cache.startup_taint = replace(self.cache.startup_taint, patch_due_s=due_s)
+
+    def note_refused(self, why: str) -> None:
+        """Do nothing: the taint on the Node shows it, and the log has the reason."""

@@ -32,6 +32,7 @@ class EntryState(StrEnum):
 
 
 DEVICES_ADVERTISED = "DevicesAdvertised"  # the condition for the device plugins on the node
+LABELS_REFUSED = "LabelsRefused"  # the reason for an entry whose labels the API server does not let the agent change
 EVICTED = "Evicted"  # the reason for an entry that was evicted or is about to be
 
 

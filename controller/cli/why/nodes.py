@@ -13,6 +13,7 @@ from shared.api.model_node import (
     COMPLETE_PHASES,
     DEVICES_ADVERTISED,
     EVICTED,
+    LABELS_REFUSED,
     PROTOCOL,
     Entry,
     EntryState,
@@ -160,7 +161,8 @@ def entry_findings(
         text = f"revision {entry.revision} is being removed ({entry.state}){how_far}"
         yield wait(about, entry.state, f"{text}; the files are removed once no pod on the node uses them")
     elif reason:
-        passes = phase == Phase.DOWNLOADING or (phase != Phase.FAILED and reason in TRANSIENT)
+        retried = phase == Phase.DOWNLOADING and reason != LABELS_REFUSED
+        passes = retried or (phase != Phase.FAILED and reason in TRANSIENT)
         to_finding = wait if passes else stop
         yield to_finding(about, reason, f"{phase}: {message}", remedy(reason))
     elif phase == Phase.READY:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from agent.reconciler.observation import (
@@ -47,6 +49,15 @@ def test_ready_is_reported_when_both_labels_are_on_the_node() -> None:
     ready = only(entry_statuses(observation(entry(), held={KEY: SOUND}, labels=both())))
     assert (ready.phase, ready.verified) == ("Ready", "digest")
     assert only(entry_statuses(observation(entry(), held={KEY: SOUND}, labels=both()[1:]))).phase == "Downloading"
+
+
+def test_refused_labels_are_the_reason_of_a_complete_model_only_while_it_lacks_them() -> None:
+    lacking = observation(entry(), held={KEY: SOUND}, labels=both()[1:], labels_refused="denied by a policy")
+    status = only(entry_statuses(lacking))
+    assert (status.phase, status.reason, status.attempts) == ("Downloading", "LabelsRefused", 1)
+    assert "denied by a policy" in status.message
+    status = only(entry_statuses(replace(lacking, labels=dict.fromkeys(both(), "true"))))
+    assert (status.phase, status.reason, status.attempts) == ("Ready", "", 0)
 
 
 def test_a_failure_is_reported_until_the_next_attempt_gets_further() -> None:

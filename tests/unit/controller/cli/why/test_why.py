@@ -99,6 +99,7 @@ def test_a_missing_or_silent_leader_is_reported() -> None:
         (at_a(node_with_model("a", "Failed", "Unreachable", "no route")), "Unreachable", Severity.STOP),
         (at_a(node_with_model("a", "Pending", "NotGranted", "not listed")), "NotGranted", Severity.WAIT),
         (at_a(node_with_model("a", "Downloading", "Unreachable", "reset")), "Unreachable", Severity.WAIT),
+        (at_a(node_with_model("a", "Downloading", "LabelsRefused", "denied")), "LabelsRefused", Severity.STOP),
         (at_a(node_with_model("a", "Downloading")), "Downloading", Severity.WAIT),
         (at_a(node_with_model("a", "Repairing", "FilesDamaged", "1 file")), "FilesDamaged", Severity.STOP),
         (at_a(node_with_model("a", "Pending")), "Pending", Severity.WAIT),
