@@ -12,6 +12,7 @@ LarderError                     reason = the class name, a stable word for statu
 │   ├── TooManyManifests        the file lists of the namespace take too many bytes
 │   ├── TooManyModels           the node's ModelNode has no room for another model of the namespace
 │   ├── TooManyFilesOnNode      the node's agent has no memory for the list of files
+│   ├── FilesInUse              pods use files that another list of the same revision would replace
 │   ├── StoreFailure            the disk of the node failed
 │   └── InternalError           a bug in Larder
 └── NeedsAction                 needs an action by hand; retried every 15 to 60 minutes and at once on a change
@@ -107,6 +108,10 @@ class TooManyModels(Retryable):
 
 class TooManyFilesOnNode(Retryable):
     """The list of files does not fit into the memory that the node's agent has for the namespace."""
+
+
+class FilesInUse(Retryable):
+    """Pods on the node use a snapshot whose files would be replaced by others of the same revision."""
 
 
 class StoreFailure(Retryable):

@@ -1,6 +1,7 @@
 """One download from start to commit: the blocking part, which runs in a thread."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -39,6 +40,7 @@ class Downloader:
         damaged: Snapshot | None,
         progress: Progress,
         stop: threading.Event,
+        in_use: Callable[[], bool] = lambda: False,
     ) -> tuple[Snapshot, int]:
         """Download what is missing, verify it and commit it.
 
@@ -49,6 +51,7 @@ class Downloader:
             damaged: A snapshot to repair instead of a new one to commit.
             progress: Counters to update.
             stop: Ends the download within a second once set.
+            in_use: Returns whether pods on this node use the damaged snapshot.
 
         Returns:
             The snapshot, and the number of bytes transferred.
@@ -69,7 +72,7 @@ class Downloader:
             self._refuse_pickles(plan, result)
         if damaged is None:
             return self.store.snapshots.commit(plan, entry.id, result.blobs, result.unpacked), result.moved
-        return self.store.snapshots.repair(damaged, plan, result.blobs, result.unpacked), result.moved
+        return self.store.snapshots.repair(damaged, plan, result.blobs, result.unpacked, in_use), result.moved
 
     def _refuse_pickles(self, plan: DownloadPlan, result: FetchResult) -> None:
         """Check every file before any is committed; if one may be a pickle, discard them all. Raises PickleRefused."""

@@ -155,7 +155,7 @@ class Downloads:
                 return NoCredentials(error)
             snapshot, moved_bytes = await asyncio.get_running_loop().run_in_executor(
                 self.threads, self.downloader.download,
-                entry, running.plan, response, damaged, progress, running.stop,
+                entry, running.plan, response, damaged, progress, running.stop, lambda: self.cache.is_in_use(entry.key),
             )  # fmt: skip
         except engine.Stopped:
             return OutOfSpace(running.out_of_space) if running.out_of_space else DownloadStopped()

@@ -167,6 +167,10 @@ class StateCache:
         """Return the entry with this key as a list of one; empty if the ModelNode has none."""
         return [e for e in self.model_node.spec.entries if e.key == key] if self.model_node else []
 
+    def is_in_use(self, key: Key) -> bool:
+        """Return whether pods on the node use the snapshot of an entry, according to the controller."""
+        return any(entry.in_use for entry in self.entries_of(key))
+
     @property
     def storage_limit(self) -> int:
         """The limit in bytes from the ModelNode; 0 means no limit."""

@@ -1,6 +1,6 @@
 """The snapshots of a store: read, committed, repaired and removed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agent.store.commit import install, prepare, remove_empty
@@ -11,6 +11,7 @@ from agent.store.removal import is_ours, move_to_trash, remove_blob, try_remove
 from agent.store.snapshot import (
     ArchiveContents,
     Completed,
+    CompletedFile,
     Snapshot,
     completed_of,
     damaged_paths,
@@ -20,7 +21,7 @@ from agent.store.snapshot import (
 from agent.store.state import StoreState
 from agent.store.tree import put_file, put_mark, remove_tree, sync_directory
 from agent.store.unpacked import find_complete
-from shared.errors import StoreFailure
+from shared.errors import FilesInUse, StoreFailure
 from shared.paths import COMPLETED
 
 
@@ -86,10 +87,22 @@ class Snapshots:
         plan: DownloadPlan,
         digests: Mapping[str, str],
         unpacked: Sequence[ArchiveContents] = (),
+        in_use: Callable[[], bool] = lambda: False,
     ) -> Snapshot:
-        """Replace the damaged files of a snapshot in place with downloaded blobs; arguments as in `commit`."""
+        """Replace the damaged files of a snapshot in place with downloaded blobs; arguments as in `commit`.
+
+        Another manifest of the same revision may list the same contents, such as that of a mirror. Then only the mark
+        changes. Else the whole directory is replaced, unless pods use it: a mount would lead to the removed one. Raises
+        FilesInUse.
+        """
         mark = completed_of(plan.manifest, snapshot.id, digests, unpacked)
-        if snapshot.manifest_digest != plan.digest or not is_directory(snapshot.path):
+        same = snapshot.manifest_digest == plan.digest or _contents(snapshot.files) == _contents(mark.files)
+        if not same and is_directory(snapshot.path) and in_use():
+            raise FilesInUse(
+                f"pods on this node use {snapshot.path}, and the files of {plan.manifest.uri} differ from those there, "
+                "although the revision is the same; they are replaced once no pod on this node uses them"
+            )
+        if not same or not is_directory(snapshot.path):
             return self.commit(plan, snapshot.id, digests, unpacked)
         damaged = [path for path in self.check(snapshot) if path != COMPLETED]
         blobs = {file.path: file.sha256 for file in mark.files}
@@ -161,3 +174,7 @@ class Snapshots:
         trash = move_to_trash(target)
         sync_directory(target.parent, self._state.disk)
         return trash
+
+
+def _contents(files: Iterable[CompletedFile]) -> dict[str, str]:
+    return {file.path: file.sha256 for file in files}

@@ -10,6 +10,7 @@ REMEDIES = {
     "Disabled": "set spec.disabled to false",
     "Evicted": "raise storageLimit, remove a model, raise the priority of this one, or pin it (larder.dev/pin)",
     "FilesDamaged": "none needed: the files are downloaded again; find out what writes to the store",
+    "FilesInUse": "none needed: the files are replaced once no pod on the node uses them",
     "ImageNotPulled": "create the Secret that claims.imagePullSecrets names in the namespace, or use a mirror",
     "InsufficientStorage": "remove a model, raise storageLimit of the node's groups, or free space on its disk",
     "InvalidSettings": "correct the variable that the message names, or the chart value that sets it",

@@ -205,7 +205,8 @@ class EntryMachine(RuleBasedStateMachine):
         if (away := self.folder / "away").exists():
             away.rename(self.folder / "source")
         self.rig.disk.fault = None
-        self.wanted = {key: {**requested, "granted": True} for key, requested in self.wanted.items()}
+        # files in use would keep another list of the same revision waiting
+        self.wanted = {key: {**one, "granted": True, "in_use": False} for key, one in self.wanted.items()}
         self.limit, self.uid = 0, NODE_UID
         self._deliver()
         for _ in range(6):
