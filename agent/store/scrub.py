@@ -155,8 +155,11 @@ class Scrubber:
             return Position()
 
     def _save(self) -> None:
-        """Write the position; a node crash may lose it, at the cost of repeating a pass. Raises OSError."""
-        fresh = self.store.layout.scrub.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(self._position))
-        fresh.rename(self.store.layout.scrub)
+        """Write the position, if the disk permits it; losing it costs no more than repeating a pass."""
         self._saved_s = self.clock()
+        fresh = self.store.layout.scrub.with_suffix(".new")
+        try:
+            fresh.write_bytes(msgspec.json.encode(self._position))
+            fresh.rename(self.store.layout.scrub)
+        except OSError as error:
+            _LOG.warning("scrub_position_not_saved", path=str(fresh), message=str(error))

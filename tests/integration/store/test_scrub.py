@@ -71,14 +71,14 @@ def test_files_whose_blobs_were_removed_are_scrubbed_too(
     assert store.snapshots.check(snapshot) == [LARGE]
 
 
-def test_a_position_that_cannot_be_written_does_not_count_as_damage(
+def test_a_position_that_cannot_be_written_is_no_damage_and_does_not_end_the_pass(
     fetch_model: FetchModel, source: MemorySource, store: Store, root: Path
 ) -> None:
     snapshot = fetch_model(source, store, "llama")
     (root / "scrub.new").symlink_to("/proc/self/mem")  # writing to its start fails like a broken disk
     scrub = scrubber(store)
-    with pytest.raises(OSError, match="Input/output error"):
-        scrub.read_pass()
+    assert scrub.read_pass()
+    assert scrub.figures.size_bytes == sum({f.sha256: f.size for f in snapshot.files}.values())
     assert scrub.figures.damaged == 0
     assert store.snapshots.check(snapshot) == []
 
