@@ -41,11 +41,17 @@ def has_mark(bench: Bench, model: Model) -> bool:
     return model.entry.manifest.encode() in (bench.snapshot(model) / COMPLETED).read_bytes()
 
 
-def test_a_mirror_with_the_same_files_leaves_the_directory_in_its_place(bench: Bench) -> None:
+def ready_model(bench: Bench) -> Model:
+    """Start an agent, and return a model in use that it has downloaded."""
     model = bench.add_model("llama", FILES, in_use=True)
     bench.want(model.entry)
     bench.start()
     bench.wait_phase(model, "Ready")
+    return model
+
+
+def test_a_mirror_with_the_same_files_leaves_the_directory_in_its_place(bench: Bench) -> None:
+    model = ready_model(bench)
     with mounted(bench, model) as directory:
         mirrored = at_another_source(bench, model, FILES)
         bench.want(mirrored.entry)
@@ -58,11 +64,8 @@ def test_a_mirror_with_the_same_files_leaves_the_directory_in_its_place(bench: B
 
 
 def test_damaged_files_are_repaired_in_place_from_a_mirror(bench: Bench) -> None:
-    model = bench.add_model("llama", FILES, in_use=True)
-    bench.want(model.entry)
-    agent = bench.start()
-    bench.wait_phase(model, "Ready")
-    agent.stop()
+    model = ready_model(bench)
+    bench.agents[-1].stop()
     bench.damage(model, "config.json").unlink()
     with mounted(bench, model) as directory:
         mirrored = at_another_source(bench, model, FILES)
@@ -73,10 +76,7 @@ def test_damaged_files_are_repaired_in_place_from_a_mirror(bench: Bench) -> None
 
 
 def test_other_files_of_the_same_revision_wait_until_no_pod_uses_the_old_ones(bench: Bench) -> None:
-    model = bench.add_model("llama", FILES, in_use=True)
-    bench.want(model.entry)
-    bench.start()
-    bench.wait_phase(model, "Ready")
+    model = ready_model(bench)
     with mounted(bench, model) as directory:
         changed = at_another_source(bench, model, {"config.json": b'{"other": 1}'})
         bench.want(changed.entry)
