@@ -1,7 +1,8 @@
 """How namespaces share what is limited: each may use as much as it leaves free. No input or output."""
 
+MOST_UPDATING = 8  # models of one namespace beyond its share, while they are updated
 # cluster-scoped models may use four times what they leave free, a namespace only as much as it leaves free
-CLUSTER_WEIGHT = 4
+_CLUSTER_WEIGHT = 4
 
 
 def weight_of(namespace: str) -> int:
@@ -9,4 +10,9 @@ def weight_of(namespace: str) -> int:
 
     So a single namespace gets half, two get a third each, and there is always something left for the next one.
     """
-    return 1 if namespace else CLUSTER_WEIGHT
+    return 1 if namespace else _CLUSTER_WEIGHT
+
+
+def is_fair(namespace: str, used: int, free: int) -> bool:
+    """Return whether a namespace may use this much, if that leaves `free` for everyone."""
+    return used <= weight_of(namespace) * free

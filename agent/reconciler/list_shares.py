@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 
 from agent.reconciler.observation import Key
 from agent.store.list_size import ListSize
-from shared.fair_shares import weight_of
+from shared.fair_shares import MOST_UPDATING, is_fair
 from shared.names import namespace_of
 from shared.quantity import format_bytes
 
-_MOST_UPDATING = 8  # models of one namespace beyond its share, while they are updated
 _REPAIR_SHARE = 8  # repairs may exceed the capacity by one part in so many
 
 
@@ -43,7 +42,7 @@ def why_refused(held: HeldLists, key: Key, size: ListSize) -> str:
                 used_bytes += used
                 models[identity] += 1
     free = capacity - total - size.memory_bytes
-    fits = used_bytes + size.memory_bytes <= weight_of(namespace) * free or not used_bytes
+    fits = is_fair(namespace, used_bytes + size.memory_bytes, free) or not used_bytes
     if free >= 0 and (fits or _is_update(held, key, size, models)):
         return ""
     owner = f"namespace {namespace}" if namespace else "cluster-scoped models"
@@ -55,7 +54,7 @@ def _is_update(held: HeldLists, key: Key, size: ListSize, models: Mapping[str, i
     """Return whether this replaces the only other revision of its model, and no more than a few others do the same."""
     before = [used for (identity, _), used in held.snapshots.items() if identity == key[0]]
     is_first = models.get(key[0]) == len(before) == 1
-    return is_first and size.memory_bytes <= before[0] and sum(n > 1 for n in models.values()) < _MOST_UPDATING
+    return is_first and size.memory_bytes <= before[0] and sum(n > 1 for n in models.values()) < MOST_UPDATING
 
 
 def _refusal(size: ListSize, others: str, capacity: int) -> str:

@@ -1,13 +1,12 @@
 """The agent's HTTP server; it takes an open socket, so a taken port is reported before any work starts."""
 
 import asyncio
-from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
 
 from agent.reconciler.waiting import wait_or_timeout
-from shared.server.limits import LimitedProtocol, ServerLimits
+from shared.server.limits import ServerLimits, limited_protocol
 from shared.server.serve import Server
 
 _TICK_S = 1.0
@@ -36,7 +35,7 @@ def build_server(app: FastAPI) -> AgentServer:
     """Return a server for the app; it logs nothing, since the agent's own log has what matters."""
     config = uvicorn.Config(
         app,
-        http=partial(LimitedProtocol, limits=ServerLimits(connections=_CONNECTIONS)),  # type: ignore[arg-type]  # as the class
+        http=limited_protocol(ServerLimits(connections=_CONNECTIONS)),
         log_config=None,
         access_log=False,
         lifespan="off",

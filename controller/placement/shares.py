@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shared.api.model_node import Entry
-from shared.fair_shares import weight_of
+from shared.fair_shares import MOST_UPDATING, is_fair, weight_of
 from shared.names import namespace_of
 from shared.quantity import format_bytes
 
 EntryKey = tuple[str, str]
 _GROWTH_BYTES = 128  # an entry gains timestamps and marks after it was admitted
-_MAX_UPDATING = 8  # models of one namespace beyond its share, while they are updated
 _MAX_SPEC_BYTES = 600 * 1024  # with a status of at most 384 KiB the object stays below 1 MiB
 
 
@@ -53,12 +52,12 @@ class Shares:
 
     def admits(self, namespace: str, size_bytes: int) -> bool:
         """Return whether a namespace may add an entry: its usage must then not exceed what is left free."""
-        use, weight = self.uses[namespace], weight_of(namespace)
+        use = self.uses[namespace]
         if not self.holds(size_bytes):
             return False
         free = self.capacity.entries - self.total.entries - 1
         free_bytes = self.capacity.size_bytes - self.total.size_bytes - size_bytes
-        fits = use.entries + 1 <= weight * free and use.size_bytes + size_bytes <= weight * free_bytes
+        fits = is_fair(namespace, use.entries + 1, free) and is_fair(namespace, use.size_bytes + size_bytes, free_bytes)
         return fits or not use.entries
 
     def holds(self, size_bytes: int) -> bool:
@@ -108,7 +107,7 @@ def refuse_beyond_shares(
         _, name, index = heapq.heappop(queue)
         entry = flows[name][index]
         size_bytes = size_of(entry)
-        updates = entry.id in revisions and updating[name] < _MAX_UPDATING and shares.holds(size_bytes)
+        updates = entry.id in revisions and updating[name] < MOST_UPDATING and shares.holds(size_bytes)
         if updates or shares.admits(name, size_bytes):
             shares.add(name, size_bytes)
             updating[name] += entry.id in revisions

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -80,3 +81,8 @@ class LimitedProtocol(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
         self._limits.waiting.pop(self, None)
+
+
+def limited_protocol(limits: ServerLimits) -> type[asyncio.Protocol]:
+    """Return the protocol with these limits, for uvicorn's `http`."""
+    return partial(LimitedProtocol, limits=limits)  # type: ignore[return-value]  # uvicorn only calls it, as a class

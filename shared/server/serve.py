@@ -5,14 +5,13 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from shared.server.limits import LimitedProtocol, ServerLimits
+from shared.server.limits import ServerLimits, limited_protocol
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _RELOAD_S = 10.0
@@ -143,7 +142,7 @@ def _config(app: ASGIApp, listen: str, tls: Tls | None, grace_s: int, limits: Se
         app,
         host=host.strip("[]"),
         port=int(port),
-        http=partial(LimitedProtocol, limits=limits),  # type: ignore[arg-type]  # as the class
+        http=limited_protocol(limits),
         ws="none",
         proxy_headers=False,
         log_config=None,

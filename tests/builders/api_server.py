@@ -32,14 +32,18 @@ class Objects:
         if self.down:
             return web.json_response({"code": 500, "message": "etcd is away"}, status=500)
         if code := self.refused.get(request.path):
-            reason = "AlreadyExists" if (request.method, code) == ("POST", 409) else ""
-            body = {"code": code, "reason": reason, "message": f"{request.path} is refused"}
-            return web.json_response(body, status=code)
+            return status_response(request, code, f"{request.path} is refused")
         if request.method == "POST" and request.path in self.posts:
             return web.json_response(self.posts[request.path](await request.json()), status=201)
         if request.method == "GET" and request.path in self.objects:
             return web.json_response(self.objects[request.path])
         return web.json_response({"code": 404, "message": f"{request.path} not found"}, status=404)
+
+
+def status_response(request: web.Request, code: int, message: str = "") -> web.Response:
+    """Return a Status; a creation that conflicts means that the name is taken."""
+    reason = "AlreadyExists" if (request.method, code) == ("POST", 409) else ""
+    return web.json_response({"code": code, "reason": reason, "message": message}, status=code)
 
 
 def kubeconfig(path: Path, server: str = "http://127.0.0.1:1", user: Mapping[str, Any] | None = None) -> Path:

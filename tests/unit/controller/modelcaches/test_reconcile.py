@@ -7,7 +7,6 @@ from typing import Any, cast
 import msgspec
 import pytest
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 
 from controller.downloads.progress import ProgressReader
 from controller.manager.event_recorder import EventRecorder
@@ -17,7 +16,7 @@ from controller.modelcaches.observe import ModelCacheObserver
 from controller.modelcaches.reconcile import ModelCacheReconciler
 from controller.models.resolver import Resolver
 from controller.provisioning.creations import Creations
-from controller.provisioning.provisioner import Provisioner, ProvisionSettings
+from controller.provisioning.provisioner import Provisioner
 from controller.sources.credentials import Secrets
 from shared.api.core import VOLUMES, claims_in, pods_in
 from shared.api.model_cache import ModelCache, ModelCacheStatus
@@ -26,6 +25,7 @@ from shared.sources.settings import SourceSettings
 from tests.builders.api_server import connected, listed
 from tests.builders.cluster import fresh_cluster
 from tests.builders.model_caches import NOW, cache
+from tests.builders.provisioning import provisioner
 
 PATH = "/apis/serving.kserve.io/v1alpha1/namespaces/team/modelcaches/llama"
 KEY = ModelCacheKey("team", "llama")
@@ -89,15 +89,14 @@ class SlowVolumes:
 
 def reconciler_with(kube: Kube, woken: asyncio.Queue[ModelCacheKey]) -> tuple[ModelCacheReconciler, Provisioner]:
     clock, none, cluster = asyncio.get_running_loop().time, cast("Any", None), fresh_cluster()
-    settings = ProvisionSettings(rate=1e6, burst=1e6, settle_s=0)
-    provisioner = Provisioner(settings, clock, CollectorRegistry(), none)
+    queue = provisioner()
     secrets = Secrets(kube, "larder-system", SourceSettings())
     resolver = Resolver(secrets, none, SourceSettings(), clock, none)
     progress = ProgressReader[ModelCacheKey](clock, none)
     observer = ModelCacheObserver(cluster, kube, resolver, progress, lambda: NOW, frozenset(["d"]))
     actor = ModelCacheActor(kube, EventRecorder(kube, lambda: NOW), secrets, none, lambda: NOW)
-    creations = Creations(provisioner, woken.put_nowait, clock)
-    return ModelCacheReconciler(observer, actor, creations, 600), provisioner
+    creations = Creations(queue, woken.put_nowait, clock)
+    return ModelCacheReconciler(observer, actor, creations, 600), queue
 
 
 def declare(server: SlowVolumes, reconciler: ModelCacheReconciler, found: ModelCache, **meta: str) -> None:
@@ -110,8 +109,8 @@ async def test_a_deleted_cache_waits_for_a_volume_that_is_being_created(tmp_path
     server, woken = SlowVolumes(), asyncio.Queue[ModelCacheKey]()
     wanted: dict[str, Any] = {"status": RESOLVED, "pv_spec": {"csi": {"driver": "d", "volumeHandle": "h"}}}
     async with connected(server.answer, tmp_path) as kube:
-        reconciler, provisioner = reconciler_with(kube, woken)
-        task = asyncio.create_task(provisioner.run())
+        reconciler, queue = reconciler_with(kube, woken)
+        task = asyncio.create_task(queue.run())
         declare(server, reconciler, cache(**wanted), resource_version="1")
         await reconciler.reconcile(KEY)
         await server.is_asked.wait()
@@ -133,8 +132,8 @@ async def test_a_new_cache_of_the_same_name_does_not_inherit_a_refusal(tmp_path:
     server, woken = SlowVolumes(), asyncio.Queue[ModelCacheKey]()
     server.refused.add(claims_in("team"))
     async with connected(server.answer, tmp_path) as kube:
-        reconciler, provisioner = reconciler_with(kube, woken)
-        task = asyncio.create_task(provisioner.run())
+        reconciler, queue = reconciler_with(kube, woken)
+        task = asyncio.create_task(queue.run())
         declare(server, reconciler, cache(status=RESOLVED), resource_version="1")
         await reconciler.reconcile(KEY)
         assert await woken.get() == KEY
@@ -153,12 +152,12 @@ async def test_a_new_cache_of_the_same_name_does_not_inherit_a_refusal(tmp_path:
 async def test_a_claim_in_the_queue_is_created_as_the_cache_wants_it_by_then(tmp_path: Path) -> None:
     server, woken = SlowVolumes(), asyncio.Queue[ModelCacheKey]()
     async with connected(server.answer, tmp_path) as kube:
-        reconciler, provisioner = reconciler_with(kube, woken)
+        reconciler, queue = reconciler_with(kube, woken)
         for version, storage_class in enumerate(("slow", "fast")):
             wanted = cache(status=RESOLVED, pvc_spec={"storageClassName": storage_class})
             declare(server, reconciler, wanted, resource_version=str(version))
             await reconciler.reconcile(KEY)
-        task = asyncio.create_task(provisioner.run())
+        task = asyncio.create_task(queue.run())
         assert await woken.get() == KEY
         assert server.objects[f"{claims_in('team')}/llama"]["spec"]["storageClassName"] == "fast"
         task.cancel()

@@ -8,6 +8,7 @@ from aiohttp import web
 from shared.kube.edit import create_if_missing, delete_if_present, update
 from shared.kube.errors import Busy, Conflict, Refused, Unreachable
 from shared.kube.transport import Kube
+from tests.builders.api_server import status_response
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Serve = Callable[[Handler], Awaitable[Kube]]
@@ -26,9 +27,7 @@ class Scripted:
         if request.method == "GET":
             return web.json_response({"metadata": {"resourceVersion": str(len(self.bodies))}, "kept": 1})
         self.bodies.append(json.loads(await request.text() or "{}"))
-        code = next(self.codes)
-        reason = "AlreadyExists" if (request.method, code) == ("POST", 409) else ""
-        return web.json_response({"code": code, "reason": reason}, status=code)
+        return status_response(request, next(self.codes))
 
     async def sleep(self, seconds: float) -> None:
         self.waited_s += seconds
