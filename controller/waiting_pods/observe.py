@@ -42,7 +42,7 @@ class WaitingPodsObserver:
 
         Args:
             key: The namespace and the snapshot.
-            notified: The uids of the pods on which an Event says that they wait.
+            notified: The uids of the pods on which an Event says that the files are missing.
             recently_failed: The uids of the pods for which a change failed recently.
         """
         pods = self._pods(key)

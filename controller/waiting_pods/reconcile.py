@@ -10,7 +10,7 @@ import structlog
 from controller.manager.actions import Requeue
 from controller.manager.pod_events import MOST_PODS, PodEvents
 from controller.waiting_pods.act import REASON, WaitingPodsActor
-from controller.waiting_pods.decide import HERE, WAITING, Action, FailPod, RemoveGate, ReportOnPods, decide
+from controller.waiting_pods.decide import HERE, Action, FailPod, RemoveGate, ReportOnPods, decide
 from controller.waiting_pods.keys import WaitingKey
 from controller.waiting_pods.observe import WaitingPodsObserver
 from controller.waiting_pods.state_metrics import WaitingPodsMetrics
@@ -108,7 +108,7 @@ class WaitingPodsReconciler:
             key, report.pods, report.reason, report.message, news=report.news, warn=report.warn, owners=report.owners
         )
         uids = {pod.metadata.uid for pod in report.pods[:MOST_PODS]}
-        if report.reason == WAITING:
-            self._reported.setdefault(key, set()).update(uids)
-        elif report.reason == HERE:
+        if report.reason == HERE:
             self._reported.get(key, set()).difference_update(uids)
+        else:
+            self._reported.setdefault(key, set()).update(uids)

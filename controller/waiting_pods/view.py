@@ -48,7 +48,7 @@ class WaitingPod:
         fits: Whether a node that it may run on has the files of all its models. Known for gated pods only.
         missing: What its node lacks; None if the files are there, or it has no node.
         fails: Whether it asks to be ended on a node without the files.
-        notified: Whether an Event says that it waits for the files.
+        notified: Whether an Event says that the files are missing.
         recently_failed: Whether a change of the pod failed recently.
     """
 

@@ -15,6 +15,7 @@ from rig.larder.site import Site
 from rig.nodes.decide import NEVER_STARTS
 from rig.pods import BASE_MODEL, Json, plain_pod
 from rig.ports import LOOPBACK
+from shared.names import snapshot_label
 from tests.integration.system.unguarded import delete_unguarded
 from tests.readers.metrics import scrape
 
@@ -123,6 +124,19 @@ def test_a_pod_on_a_node_without_the_files_gets_events_about_their_progress(site
     site.until(lambda: "ModelOnNode" in reasons(site, pod), "the last Event on the pod")
     site.until(lambda: awaited(site, node, stalled.name) == [False], "its node to be free again")
     site.delete_pod(pod)
+
+
+def test_a_pod_that_was_only_reported_as_delayed_is_told_when_the_files_are_there(site: Site, stalled: Arrival) -> None:
+    site.cluster.nodes.add("bare")  # without an agent, and not selected by the model
+    made = body(site, stalled.name, "preferred", starts=False)
+    made["spec"]["nodeName"] = "bare"
+    pod = site.pod(made)["metadata"]["name"]
+    site.until(lambda: is_reported(site, pod, "ModelDelayed", "does not select this node"), "the obstacle")
+    site.label("bare", {snapshot_label(stalled.name, stalled.revision): "true"})
+    site.until(lambda: "ModelOnNode" in reasons(site, pod), "the last Event on the pod")
+    assert "WaitingForModel" not in reasons(site, pod)
+    site.delete_pod(pod)
+    site.cluster.nodes.remove("bare")
 
 
 def test_a_pod_that_must_not_wait_fails_and_its_job_creates_others_until_one_runs(site: Site, stalled: Arrival) -> None:
