@@ -18,6 +18,7 @@ from rig.control_plane import ControlPlane
 from rig.errors import MissingBinaries
 from rig.gcs import Gcs
 from rig.hub import Hub
+from rig.larder.cluster_driver import ClusterDriver
 from rig.registry import Registry
 from rig.s3 import S3
 from tests.workers import ByFile, rank
@@ -65,6 +66,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     """Share out the tests by file, in order."""
     config.option.loadscopereorder = False
     return ByFile(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: "pytest.CallInfo[None]"
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the state of the cluster to the report of a failed test."""
+    report = yield
+    site = item.funcargs.get("site") if isinstance(item, pytest.Function) else None
+    if report.failed and call.when == "call" and isinstance(site, ClusterDriver):
+        report.sections.append(("cluster", site.explain()))
+    return report
 
 
 @pytest.fixture(scope="session")

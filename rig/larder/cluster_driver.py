@@ -41,6 +41,10 @@ class ClusterDriver(ABC):
     def store(self, node: str) -> Path:
         """Return the path of a node's store on this machine."""
 
+    @abstractmethod
+    def explain(self) -> str:
+        """Return diagnostics for a failed test: objects, Events, and the end of the programs' logs."""
+
     def name(self, stem: str = "m") -> str:
         """Return a name that no other test uses."""
         return f"{stem}-{uuid.uuid4().hex[:8]}"

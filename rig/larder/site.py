@@ -1,7 +1,10 @@
 """A cluster with Larder's programs on rig nodes, its sources, and actions for tests of the whole system."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+
+import httpx
 
 from rig.api import Api
 from rig.errors import CallRefused
@@ -9,9 +12,11 @@ from rig.larder.cluster import LarderCluster
 from rig.larder.cluster_driver import ClusterDriver, Json
 from rig.larder.objects import KINDS
 from rig.larder.programs import ControllerProgram
+from rig.processes import tail
 from rig.source_fixtures import FileServer
 
 _PODS = "/api/v1/namespaces/default/pods"
+_MOST_EVENTS, _LOG_LINES = 60, 40
 
 
 @dataclass(kw_only=True)
@@ -30,6 +35,27 @@ class Site(ClusterDriver):
     def store(self, node: str) -> Path:
         """Return the path of a node's store on this machine."""
         return self.cluster.agents[node].root
+
+    def explain(self) -> str:
+        """Return the statuses of the agents, the last Events, and the end of the programs' logs."""
+        programs = [*self.cluster.controllers, *self.cluster.agents.values()]
+        logs = (f"{p.log}:\n{tail(p.log, _LOG_LINES)}" for p in programs if p.started)
+        try:
+            return "\n".join([*self._statuses(), *self._events(), *logs])
+        except (CallRefused, httpx.HTTPError) as error:
+            return "\n".join([f"the API server could not be asked: {error}", *logs])
+
+    def _statuses(self) -> list[str]:
+        nodes = self.api.get(KINDS["ModelNode"])["items"]
+        return [f"{node['metadata']['name']}: {json.dumps(node.get('status'))}" for node in nodes]
+
+    def _events(self) -> list[str]:
+        found = self.api.get("/api/v1/events")["items"]
+        return [
+            f"{event['metadata']['creationTimestamp']} {event['involvedObject']['kind']} "
+            f"{event['involvedObject']['name']} {event['reason']}: {event['message']}"
+            for event in sorted(found, key=lambda e: str(e["metadata"]["creationTimestamp"]))[-_MOST_EVENTS:]
+        ]
 
     def leader(self) -> ControllerProgram:
         """Wait for a leading replica and return it."""

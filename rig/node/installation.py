@@ -220,7 +220,7 @@ class Installation(ClusterDriver):
         return self.cluster.machine(node).disk / STORE.lstrip("/")
 
     def explain(self) -> str:
-        """Return diagnostics for a failed test: pods, events, and the end of the logs of both programs."""
+        """Return pods, nodes, Events, and the end of the logs of both programs."""
         asked: list[Callable[[], str]] = [
             lambda: self.cluster.kubectl("get", "pods,modelnodes,clusterbasemodels", "--all-namespaces", "-o", "wide"),
             lambda: self.cluster.kubectl("get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"),

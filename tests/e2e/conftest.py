@@ -1,7 +1,7 @@
 """One cluster of real nodes with Larder installed by its charts, for all tests of this folder."""
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -44,15 +44,3 @@ def _clean(request: pytest.FixtureRequest) -> Iterator[None]:
     if isinstance(site, Installation):
         site.hub.faults.clear()
         site.remove_workloads()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: "pytest.CallInfo[None]"
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the state of the cluster to the report of a failed test."""
-    report = yield
-    site = item.funcargs.get("site") if isinstance(item, pytest.Function) else None
-    if report.failed and call.when == "call" and isinstance(site, Installation):
-        report.sections.append(("cluster", site.explain()))
-    return report
