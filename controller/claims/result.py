@@ -118,8 +118,9 @@ def claim_problem(view: ClaimView) -> tuple[State, ConditionUpdate] | None:
         )
         return _failed("NamespaceNotAllowed", message)
     if claim is None:
-        message = f"PVC {place.claim} not found in namespace {place.namespace}; create it, or correct storageUri"
-        return _failed("PVCNotFound", message)
+        form = "pvc://CLAIM/SUB-PATH" if view.demand.namespace else "pvc://NAMESPACE/CLAIM/SUB-PATH"
+        message = f"PVC {place.claim} not found in namespace {place.namespace}; create it, or correct "
+        return _failed("PVCNotFound", f"{message}storageUri ({form})")
     if claim.spec.volume_mode == "Block":
         message = (
             f"PVC {place.claim} is a block device (volumeMode: Block) without files; put the model on another claim"

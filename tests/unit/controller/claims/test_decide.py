@@ -82,6 +82,16 @@ def test_a_claim_that_cannot_be_used_is_failed_and_not_read(fields: dict[str, An
     assert ready(after(replace(seen, claim=claim(), allowed=True)))[0] == "In_Transit"
 
 
+def test_the_message_about_a_missing_claim_has_the_form_of_the_uri() -> None:
+    """OME's two forms are easily confused: in a BaseModel, `pvc://a/b/c` is `b/c` on claim `a`."""
+    seen = model(claim=None)
+    told = reported(decide(seen, NOW)).claim_result.ready.message
+    assert told.endswith("create it, or correct storageUri (pvc://NAMESPACE/CLAIM/SUB-PATH)")
+    namespaced = replace(seen, demand=replace(seen.demand, kind="BaseModel", namespace="team"))
+    told = reported(decide(namespaced, NOW)).claim_result.ready.message
+    assert told.endswith("create it, or correct storageUri (pvc://CLAIM/SUB-PATH)")
+
+
 def test_an_unbound_wait_for_first_consumer_claim_gets_a_job_and_admits_the_first_pod() -> None:
     seen = model(claim=claim("Pending", volume=""), waits_for_consumer=True)
     assert ready(seen) == ("In_Transit", "False", "WaitForFirstConsumer")
