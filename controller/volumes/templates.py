@@ -30,7 +30,13 @@ class VolumeTemplate:
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with the template."""
-        yield from unknown_fields("spec.pvSpec", self.volume, VOLUME_FIELDS, _VOLUME_CONSTANTS)
+        volume = dict(self.volume)
+        if volume.pop("csi", None) is not None:
+            yield (
+                "spec.pvSpec.csi: a ClusterModelCache keeps its files on the disks of nodes; to keep a model on a "
+                "volume of a CSI driver, declare a ModelCache"
+            )
+        yield from unknown_fields("spec.pvSpec", volume, VOLUME_FIELDS, _VOLUME_CONSTANTS)
         yield from unknown_fields("spec.pvcSpec", self.claim, CLAIM_FIELDS, CLAIM_CONSTANTS)
         options = self.volume.get("mountOptions") or []
         if not isinstance(options, list) or not all(map(_is_allowed, options)):

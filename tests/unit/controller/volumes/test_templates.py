@@ -70,6 +70,7 @@ def test_a_template_may_set_capacity_class_and_mount_options() -> None:
     ("template", "message"),
     [
         (VolumeTemplate({"local": {"path": "/"}}), "spec.pvSpec.local: Larder sets this field itself"),
+        (VolumeTemplate({"csi": {"driver": "d"}}), "spec.pvSpec.csi: a ClusterModelCache keeps its files on the disks"),
         (VolumeTemplate({"mountOptions": ["rw"]}), "write a list with any of"),
         (VolumeTemplate({"mountOptions": "ro"}), "write a list"),
         (VolumeTemplate({"mountOptions": ["rw,noatime"]}), "write a list with any of"),
