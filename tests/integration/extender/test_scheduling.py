@@ -60,6 +60,23 @@ def test_a_pod_with_the_annotation_is_bound_with_its_device(site: Site, add_node
     assert cards_of(site, name) == {(node, card("a")): 1}
 
 
+def test_the_pod_of_kubedevices_readme_gets_two_cards_of_one_group(site: Site, add_node: AddNode) -> None:
+    """The manifest of the README, with the annotation as a string, which Kubernetes requires."""
+    node = add_node({f"resource/group/gpugrp1/0/gpugrp0/{i // 2}/gpu/{i}/cards": 1 for i in range(4)})
+    cards = {"capacity": {"nvidia.com/gpu": "4"}, "allocatable": {"nvidia.com/gpu": "4"}}
+    site.api.patch(f"/api/v1/nodes/{node}/status", {"status": cards})
+    asks = '{"runningcontainer":{"tfcont":{"requests":{"gpu/gpu-generate-topology":1}}}}'
+    pod = plain_pod("tfpod", {ANNOTATION: asks}, "tfcont")
+    resources = {"requests": {"cpu": 1}, "limits": {"nvidia.com/gpu": 2}}
+    pod["spec"]["containers"][0] |= {"image": "tensorflow/tensorflow:latest-py3-jupyter", "resources": resources}
+    site.api.create(_PODS, pod)
+    site.until(lambda: site.pod_node("tfpod") == node, "the pod to be bound")
+    info = json.loads(site.api.get(f"{_PODS}/tfpod")["metadata"]["annotations"][ANNOTATION])
+    places = info["runningcontainer"]["tfcont"]["allocatefrom"].values()
+    assert len(set(places)) == 2
+    assert len({place.partition("/gpu/")[0] for place in places}) == 1
+
+
 def test_the_only_node_with_devices_is_found_among_200_at_the_first_attempt(site: Site, add_node: AddNode) -> None:
     for index in range(200):  # of a sample, half of the pods would be refused at first
         site.api.create("/api/v1/nodes", {"metadata": {"name": f"plain-{index}", "labels": _PLAIN}})

@@ -9,6 +9,7 @@ from controller.claims.job import MODEL_ANNOTATION
 from rig.errors import CallRefused
 from rig.larder.site import Site
 from rig.pods import base_model_pod
+from shared.api.core import pods_in
 from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.termination_message import Reading, encode_reading
 
@@ -86,7 +87,8 @@ def jobs_of(site: Site, model: str) -> list[Json]:
 
 def job_pod(site: Site, job: Json) -> Json:
     """Return a Job's pod once it exists."""
-    query = f"{PODS}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}"
+    pods = pods_in(job["metadata"]["namespace"])
+    query = f"{pods}?labelSelector=batch.kubernetes.io/job-name={job['metadata']['name']}"
     site.until(lambda: bool(site.api.get(query)["items"]), "the Job's pod")
     pod: Json = site.api.get(query)["items"][0]
     return pod
@@ -106,10 +108,10 @@ def new_job(site: Site, model: str, but: tuple[str, ...] = ()) -> Json:
 
 def report(site: Site, pod: Json, phase: str, state: Json) -> None:
     """Write a pod's status as its kubelet would, after the rig's own kubelet has written its status."""
-    name = pod["metadata"]["name"]
-    site.until(lambda: site.api.get(f"{PODS}/{name}")["status"].get("phase") == "Running", "the pod to run on a node")
+    path = f"{pods_in(pod['metadata']['namespace'])}/{pod['metadata']['name']}"
+    site.until(lambda: site.api.get(path)["status"].get("phase") == "Running", "the pod to run on a node")
     status = {"name": "extract", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
-    site.api.patch(f"{PODS}/{name}/status", {"status": {"phase": phase, "containerStatuses": [status]}})
+    site.api.patch(f"{path}/status", {"status": {"phase": phase, "containerStatuses": [status]}})
 
 
 def hand_in(site: Site, job: Json, reading: Reading) -> None:
@@ -158,13 +160,13 @@ def until_refused(site: Site, model: str, phrase: str) -> None:
     site.until(says_so, f"pods of {model} to be refused: {phrase}")
 
 
-def admitted(site: Site, model: str) -> Json:
+def admitted(site: Site, model: str, namespace: str = NAMESPACE) -> Json:
     """Create a pod once the replica that serves admission knows that the model was read, and return it."""
     made: list[Json] = []
 
     def is_made() -> bool:
         try:
-            made.append(site.api.create(PODS, restricted(base_model_pod(site.name("pod"), model))))
+            made.append(site.api.create(pods_in(namespace), restricted(base_model_pod(site.name("pod"), model))))
         except CallRefused as refusal:
             if "cannot be used" not in str(refusal):
                 raise
