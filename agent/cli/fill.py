@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -35,7 +35,7 @@ from shared.sources.credential_keys import ENDPOINT_KEY
 from shared.sources.for_commands import OpenSource
 from shared.sources.port import Body, Credentials, Source
 from shared.sources.schemes import open_source
-from shared.sources.settings import settings_from_environ
+from shared.sources.settings import SourceSettings, settings_from_environ
 from shared.uri.model_uri import parse_uri
 
 _CONCURRENCY = 4
@@ -147,7 +147,7 @@ def run_fill(
 def _fill(
     options: argparse.Namespace, environ: Mapping[str, str], stdout: TextIO, stop: threading.Event, opener: OpenSource
 ) -> Outcome:
-    settings = settings_from_environ(environ)
+    settings = _settings(environ, options.endpoint)
     credentials = _credentials(options.credentials, options.host, options.endpoint)
     opened = opener(parse_uri(options.uri), credentials, settings)
     if options.file_name:
@@ -189,6 +189,12 @@ def _completed(outcome: Outcome) -> DownloadReport:
     manifest = outcome.manifest
     reused = max(manifest.size_bytes - outcome.moved, 0)
     return DownloadReport(revision=manifest.revision, downloaded_bytes=outcome.moved, reused_bytes=reused)
+
+
+def _settings(environ: Mapping[str, str], endpoint: str) -> SourceSettings:
+    """Return the settings, without the administrator's S3 endpoint if the model names another."""
+    settings = settings_from_environ(environ)
+    return settings if endpoint.rstrip("/") in ("", settings.s3_endpoint) else replace(settings, s3_endpoint="")
 
 
 def _credentials(directory: Path | None, hosts: Sequence[str], endpoint: str) -> Credentials:

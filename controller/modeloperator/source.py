@@ -74,9 +74,10 @@ def _bucket(source: BucketSource) -> DownloadSource:
     if not source.endpoint:
         return DownloadSource(uri, keys=_S3_KEYS)
     parts = urlsplit(source.endpoint)
-    if parts.scheme != "https" or not parts.hostname:
+    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/") or parts.query:
         raise InvalidURI(
-            f"endpoint {source.endpoint!r} is not https://HOST[:PORT]; an administrator can configure others"
+            f"endpoint {source.endpoint!r} is not https://HOST[:PORT]; for a store without TLS, leave it out, and have "
+            "an administrator set sources.s3Endpoint in the chart"
         )
     place = HttpsUri(f"https://{parts.netloc}/{source.bucket}/{quote(source.key)}")
     return DownloadSource(uri, (f"--endpoint={source.endpoint}",), _S3_KEYS, (_place(source.endpoint),), (place,))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from controller.downloads.job import DownloadJobSettings
 from controller.modeloperator.decide import wanted_download
 from controller.modeloperator.objects import download_manifest
 from controller.modeloperator.source import source_of
+from rig.binaries import Binaries
 from rig.git_server import GitServer
 from rig.hub import Hub
 from rig.ports import LOOPBACK
@@ -148,6 +149,25 @@ def test_the_files_of_each_source_are_at_the_root_of_the_claim(kind: str, source
     assert download.run() == 0
     assert files_on(download.claim) == ({"model": FILES["config.json"]} if kind == "url" else FILES)
     assert download.report.revision
+
+
+def test_the_endpoint_of_a_model_takes_the_place_of_the_administrators(
+    binaries: Binaries, s3: S3, sources: Sources, tmp_path: Path
+) -> None:
+    """Both servers have a bucket of that name, with different files."""
+    authority, bucket = trustme.CA(), "shared-name"
+    authority.cert_pem.write_to_path(str(tmp_path / "s3-ca.pem"))
+    authority.issue_cert(LOOPBACK).private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "s3.pem"))
+    s3.put(bucket, "m/config.json", b"of the administrator's server")
+    with S3(binaries, tmp_path / "s3", certificate=tmp_path / "s3.pem") as named:
+        (named.path(bucket) / "m").mkdir(parents=True)
+        named.path(bucket, "m/config.json").write_bytes(b"{}")
+        source = {"s3": {"bucket": bucket, "key": "m", "endpoint": named.endpoint}}
+        environ = {**sources.environ, "AWS_CA_BUNDLE": str(tmp_path / "s3-ca.pem")}
+        download = replace(job(tmp_path, sources, source), environ=environ)
+        download.write_secret({"AWS_ACCESS_KEY_ID": named.access_key, "AWS_SECRET_ACCESS_KEY": named.secret_key})
+        assert download.run() == 0
+    assert files_on(download.claim) == {"config.json": b"{}"}
 
 
 @pytest.mark.parametrize("kind", ["huggingFace", "s3", "gitlfs"])

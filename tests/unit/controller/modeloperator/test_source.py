@@ -64,6 +64,7 @@ def test_an_oci_reference_becomes_an_oci_uri() -> None:
         {"url": {"url": "http://host/model"}},
         {"s3": {"bucket": "a@evil:9000", "key": "x"}},
         {"s3": {"bucket": "models", "key": "x", "endpoint": "http://minio"}},
+        {"s3": {"bucket": "models", "key": "x", "endpoint": "https://minio/models"}},
         {"huggingFace": {"repoId": "a/..", "revision": "main"}},
         {"huggingFace": {"repoId": "a/b", "revision": "--upload"}},
         {"gitlfs": {"repoUrl": "http://host/r"}},
