@@ -105,7 +105,7 @@ def test_the_test_of_the_chart_reports_agents_without_pods_or_not_ready(
 ) -> None:
     status = {"desiredNumberScheduled": wanted, "currentNumberScheduled": made, "numberReady": ready}
     if not missing:
-        assert HOOKS["agents"]({"status": status}, "ns") == f"agents: {ready} of {wanted} ready"
+        assert HOOKS["check_agents"]({"status": status}, "ns") == f"agents: {ready} of {wanted} ready"
         return
     with pytest.raises(SystemExit, match=missing):
-        HOOKS["agents"]({"status": status}, "ns")
+        HOOKS["check_agents"]({"status": status}, "ns")

@@ -1,7 +1,7 @@
-# ruff: noqa: INP001, S310, T201 - a program of the chart, no package; it knows its addresses; helm shows what it prints
-"""What helm has done in a pod: `test` looks at an installation, `uninstall` lets the models go.
+# ruff: noqa: INP001, S310, T201 - a program of the chart, not a package; its URLs are fixed; helm shows its output
+"""The hooks that helm runs in a pod: `test` checks an installation, `uninstall` removes Larder's finalizers.
 
-It needs Python's own library alone, and is handed to the interpreter as an argument.
+The pod passes this text to the interpreter as an argument, so it uses only the standard library.
 """
 
 import json
@@ -27,22 +27,22 @@ Json = dict[str, Any]
 
 
 class Api:
-    """The API server, as this pod's account."""
+    """The API server, called with this pod's service account."""
 
     def __init__(self) -> None:
         host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
         self.root = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-        self.trust = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
+        self.tls = ssl.create_default_context(cafile=str(ACCOUNT / "ca.crt"))
         self.token = (ACCOUNT / "token").read_text()
 
     def call(self, method: str, path: str, body: object = None) -> Json | None:
-        """Return the answer, None where there is nothing by that name; raise HTTPError."""
+        """Return the JSON of the response; None if the object does not exist. Raises HTTPError."""
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/merge-patch+json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.root + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=self.trust) as answer:
-                return dict(json.load(answer))
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=self.tls) as response:
+                return dict(json.load(response))
         except urllib.error.HTTPError as error:
             if error.code == NOT_FOUND:
                 return None
@@ -59,30 +59,30 @@ class Api:
                 return
 
 
-def certificate(service: str) -> str:
-    """Return what the Service shows; raise SSLError where the CA does not vouch for it."""
-    trust = ssl.create_default_context(cafile=CA)
+def check_certificate(service: str) -> str:
+    """Return a line about the Service's certificate. Raises SSLError if the CA did not sign it."""
+    context = ssl.create_default_context(cafile=CA)
     with (
         socket.create_connection((service, 443), timeout=TIMEOUT_S) as plain,
-        trust.wrap_socket(plain, server_hostname=service) as tls,
+        context.wrap_socket(plain, server_hostname=service) as tls,
     ):
         return f"{service}: {tls.version()}, certificate until {(tls.getpeercert() or {})['notAfter']}"
 
 
-def replica(metrics: str) -> str:
-    """Return what a replica says of itself; raise HTTPError where it is not ready."""
-    with urllib.request.urlopen(f"http://{metrics}/readyz", timeout=TIMEOUT_S) as answer:
-        return f"{metrics}: {answer.read().decode().strip()}"
+def check_replica(metrics: str) -> str:
+    """Return what a replica reports about its readiness. Raises HTTPError if it is not ready."""
+    with urllib.request.urlopen(f"http://{metrics}/readyz", timeout=TIMEOUT_S) as response:
+        return f"{metrics}: {response.read().decode().strip()}"
 
 
-def agents(daemon_set: Json | None, namespace: str) -> str:
-    """Return how many agents there are; exit where some have no pod, or none is ready."""
+def check_agents(daemon_set: Json | None, namespace: str) -> str:
+    """Return how many agents are ready. Exits if some have no pod, or if none is ready."""
     status = (daemon_set or {}).get("status", {})
     keys = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady")
-    wanted, made, ready = (int(status.get(key, 0)) for key in keys)
-    if made < wanted:
+    wanted, created, ready = (int(status.get(key, 0)) for key in keys)
+    if created < wanted:
         sys.exit(
-            f"{wanted - made} of {wanted} agents have no pod. A namespace that enforces pod security rejects "
+            f"{wanted - created} of {wanted} agents have no pod. A namespace that enforces pod security rejects "
             "them silently, because they mount a host directory; to allow them, run:\n"
             f"  kubectl label namespace {namespace} pod-security.kubernetes.io/enforce=privileged\n"
             f"If that does not help, see: kubectl --namespace {namespace} describe daemonset larder-agent"
@@ -93,18 +93,18 @@ def agents(daemon_set: Json | None, namespace: str) -> str:
 
 
 def test(service: str, metrics: str, namespace: str) -> None:
-    """Look at everything that an installation consists of."""
-    print(certificate(service))
-    print(replica(metrics))
+    """Check the Service, a replica and the agents."""
+    print(check_certificate(service))
+    print(check_replica(metrics))
     path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets/larder-agent"
-    print(agents(Api().call("GET", path), namespace))
+    print(check_agents(Api().call("GET", path), namespace))
 
 
 def uninstall(finalizers: str) -> None:
-    """Take Larder's finalizers from the models that stay; `finalizers`: one by CustomResourceDefinition, as JSON.
+    """Remove Larder's finalizers from the objects that stay, so that they and their namespaces can be deleted.
 
-    Otherwise nobody could delete them, nor a namespace that has some. A Larder that is installed again sets them again,
-    and removes files of models that went in between.
+    `finalizers` is a JSON object with the finalizer by CustomResourceDefinition. If Larder is installed again, it sets
+    the finalizers again, and removes the files of models that were deleted meanwhile.
     """
     api = Api()
     for definition, finalizer in json.loads(finalizers).items():
@@ -112,9 +112,9 @@ def uninstall(finalizers: str) -> None:
 
 
 def remove_finalizers(api: Api, definition: str, finalizer: str) -> int:
-    """Take Larder's finalizers from the objects of a kind, and return how many had them.
+    """Remove Larder's finalizers from the objects of a kind, and return how many objects had them.
 
-    Where another product made the kind, `finalizer` is that product's own.
+    If another product defined the kind, `finalizer` belongs to that product and stays.
     """
     kind = api.call("GET", f"{DEFINITIONS}/{definition}")
     if kind is None:
@@ -127,19 +127,19 @@ def remove_finalizers(api: Api, definition: str, finalizer: str) -> int:
         meta = found["metadata"]
         if ours & set(meta.get("finalizers", [])):
             inside = f"namespaces/{meta['namespace']}/" if "namespace" in meta else ""
-            take(api, f"/apis/{group}/{version}/{inside}{plural}/{meta['name']}", ours)
+            remove_from_object(api, f"/apis/{group}/{version}/{inside}{plural}/{meta['name']}", ours)
             count += 1
     return count
 
 
-def take(api: Api, path: str, finalizers: set[str]) -> None:
-    """Take finalizers from one object, which others may be changing or deleting."""
+def remove_from_object(api: Api, path: str, finalizers: set[str]) -> None:
+    """Remove finalizers from one object, which others may be changing or deleting."""
     for _ in range(ATTEMPTS):
         found = api.call("GET", path)
-        there = found["metadata"].get("finalizers", []) if found else []
-        if found is None or not finalizers & set(there):
+        present = found["metadata"].get("finalizers", []) if found else []
+        if found is None or not finalizers & set(present):
             return
-        left = [name for name in there if name not in finalizers]
+        left = [name for name in present if name not in finalizers]
         change = {"resourceVersion": found["metadata"]["resourceVersion"], "finalizers": left}
         try:
             api.call("PATCH", path, {"metadata": change})
