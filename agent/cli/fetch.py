@@ -168,7 +168,7 @@ def _text_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
     left = f", {left_out.files} files with {format_bytes(left_out.size)} left out" if left_out.files else ""
     return (
         f"{to}: {len(manifest.files)} files, {format_bytes(manifest.size_bytes)} from {manifest.uri}, "
-        f"{format_bytes(outcome.moved)} downloaded, verified by {outcome.verified}{left}"
+        f"{format_bytes(outcome.received_bytes)} downloaded, verified by {outcome.verified}{left}"
     )
 
 
@@ -181,7 +181,7 @@ def _json_report(outcome: Outcome, to: Path, left_out: LeftOut) -> str:
         "revision": manifest.revision,
         "files": len(manifest.files),
         "size": manifest.size_bytes,
-        "fetched": outcome.moved,
+        "fetched": outcome.received_bytes,
         "verified": outcome.verified,
         "leftOut": left_out,
     }

@@ -187,8 +187,8 @@ def _job_for(
 
 def _completed(outcome: Outcome) -> DownloadReport:
     manifest = outcome.manifest
-    reused = max(manifest.size_bytes - outcome.moved, 0)
-    return DownloadReport(revision=manifest.revision, downloaded_bytes=outcome.moved, reused_bytes=reused)
+    reused = max(manifest.size_bytes - outcome.received_bytes, 0)
+    return DownloadReport(revision=manifest.revision, downloaded_bytes=outcome.received_bytes, reused_bytes=reused)
 
 
 def _settings(environ: Mapping[str, str], endpoint: str) -> SourceSettings:

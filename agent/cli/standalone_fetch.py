@@ -43,7 +43,7 @@ class Outcome:
 
     manifest: Manifest
     verified: str
-    moved: int
+    received_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class StandaloneFetch:
         unnamed = {places[f.path]: plan.keys[f.path] for f in listing.missing if f.path in blobs and not f.digest}
         place_files(self.layout.target, fetched, unnamed, time.time_ns())
         self.layout.finish(listing.manifest, listing.keys)
-        return Outcome(manifest, verified, result.moved)
+        return Outcome(manifest, verified, result.received_bytes)
 
     def _is_up_to_date(self, file: File, key: str) -> bool:
         if self.stop.is_set():

@@ -71,8 +71,8 @@ class Downloader:
         if not plan.manifest.allow_pickle:
             self._refuse_pickles(plan, result)
         if damaged is None:
-            return self.store.snapshots.commit(plan, entry.id, result.blobs, result.unpacked), result.moved
-        return self.store.snapshots.repair(damaged, plan, result.blobs, result.unpacked, in_use), result.moved
+            return self.store.snapshots.commit(plan, entry.id, result.blobs, result.unpacked), result.received_bytes
+        return self.store.snapshots.repair(damaged, plan, result.blobs, result.unpacked, in_use), result.received_bytes
 
     def _refuse_pickles(self, plan: DownloadPlan, result: FetchResult) -> None:
         """Check every file before any is committed; if one may be a pickle, discard them all. Raises PickleRefused."""

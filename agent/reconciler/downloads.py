@@ -29,10 +29,10 @@ _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """The snapshot is committed; `moved_bytes` were received over the network."""
+    """The snapshot is committed; `received_bytes` came over the network."""
 
     snapshot: Snapshot
-    moved_bytes: int
+    received_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Downloads:
                 response = await self.api.credentials(entry.id, entry.revision)
             except LarderError as error:
                 return NoCredentials(error)
-            snapshot, moved_bytes = await asyncio.get_running_loop().run_in_executor(
+            snapshot, received_bytes = await asyncio.get_running_loop().run_in_executor(
                 self.threads, self.downloader.download,
                 entry, running.plan, response, damaged, progress, running.stop, lambda: self.cache.is_in_use(entry.key),
             )  # fmt: skip
@@ -163,16 +163,16 @@ class Downloads:
             return Failed(error)
         except Exception as error:  # noqa: BLE001 - raised again once it is counted
             return Crashed(error)
-        return Complete(snapshot, moved_bytes)
+        return Complete(snapshot, received_bytes)
 
     def _apply(self, ending: Ending, entry: Entry, progress: Progress, log: structlog.stdlib.BoundLogger) -> None:
         match ending:
-            case Complete(snapshot, moved_bytes):
+            case Complete(snapshot, received_bytes):
                 self.cache.add_snapshot(entry.key, snapshot)
                 self.cache.disk_changes += 1
                 self.cache.failures.pop(entry.key, None)
                 self.cache.drop_plan(entry.key)
-                log.info("snapshot_complete", moved_bytes=moved_bytes, verified=snapshot.verified)
+                log.info("snapshot_complete", moved_bytes=received_bytes, verified=snapshot.verified)
             case DownloadStopped():
                 log.info("download_stopped", done_bytes=progress.done)
             case OutOfSpace(error):

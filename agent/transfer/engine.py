@@ -33,13 +33,13 @@ class FetchResult:
     Attributes:
         blobs: Names of the blobs by path; archives are replaced by their files.
         verified: `digest`, or `size` if a file had no digest.
-        moved: Bytes received over the network.
+        received_bytes: Bytes received over the network, including discarded ones.
         unpacked: The files extracted from the model's archives.
     """
 
     blobs: Mapping[str, str]
     verified: str
-    moved: int
+    received_bytes: int
     unpacked: tuple[ArchiveContents, ...] = ()
 
 

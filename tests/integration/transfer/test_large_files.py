@@ -54,7 +54,7 @@ def test_an_idle_receiver_helps_with_the_largest_file(fetch_blobs: FetchBlobs, s
     assert first == (0, None)
     assert len(others) >= 2
     assert all(length is None or length <= PIECE_BYTES for _, length in others)
-    assert result.moved == len(BIG) + len(SMALLER)  # no byte was received twice
+    assert result.received_bytes == len(BIG) + len(SMALLER)  # no byte was received twice
 
 
 def test_a_source_without_range_support_is_read_by_one_receiver_at_a_time(
@@ -91,7 +91,7 @@ def test_a_stop_keeps_the_bytes_of_every_receiver(fetch_blobs: FetchBlobs, store
     left = store.space.missing_bytes(plan_of(source))
     assert left < len(BIG) - 2 * 2**20
     source.faults.before_read = None
-    assert fetch_blobs(source, store).moved == left
+    assert fetch_blobs(source, store).received_bytes == left
 
 
 def test_an_interrupted_segment_resumes_without_repeating_bytes(fetch_blobs: FetchBlobs, store: Store) -> None:
@@ -105,7 +105,7 @@ def test_an_interrupted_segment_resumes_without_repeating_bytes(fetch_blobs: Fet
             raise Unreachable("reset")
 
     source.faults.before_read = break_once
-    assert fetch_blobs(source, store).moved == len(BIG) + len(SMALLER)
+    assert fetch_blobs(source, store).received_bytes == len(BIG) + len(SMALLER)
     assert broken.is_set()
 
 

@@ -298,7 +298,7 @@ def test_skipped_bytes_count_against_the_limit(store: Store) -> None:
     rate_limiter, progress = Drawn(), Progress()
     result = fetch_blobs(store, Server(*PASSING["ignores Range"]), rate_limiter=rate_limiter, progress=progress)
     assert rate_limiter.size_bytes == HALF + len(BODY)
-    assert result.moved == progress.traffic.received_bytes == HALF + len(BODY)
+    assert result.received_bytes == progress.traffic.received_bytes == HALF + len(BODY)
     assert progress.done == len(BODY)
 
 

@@ -98,7 +98,7 @@ def test_a_sealed_file_is_not_lost_if_a_kill_interrupts_its_rehashing(
         assert store.space.missing_bytes(plan) == 0  # the state after a kill
         assert again.held.size_bytes == len(BODY)
     result = fetch(small, plan, store, progress=Progress(), stop=stop, prove_access=False)
-    assert result.moved == 0
+    assert result.received_bytes == 0
     assert not list((root / "partial").glob("*.map"))
 
 

@@ -41,10 +41,10 @@ def test_all_files_are_written_and_only_wrong_ones_again(tmp_path: Path) -> None
     source = MemorySource(FILES)
     outcome = fill(source, tmp_path).run()
     assert files_in(tmp_path) == FILES
-    assert (outcome.verified, outcome.moved) == ("digest", sum(map(len, FILES.values())))
+    assert (outcome.verified, outcome.received_bytes) == ("digest", sum(map(len, FILES.values())))
     (tmp_path / "config.json").write_bytes(b"[]")
     again = fill(source, tmp_path)
-    assert again.run().moved == len(b"{}")
+    assert again.run().received_bytes == len(b"{}")
     assert files_in(tmp_path) == FILES
     assert again.progress.done == again.progress.total
 
@@ -52,14 +52,14 @@ def test_all_files_are_written_and_only_wrong_ones_again(tmp_path: Path) -> None
 def test_files_without_a_digest_are_written_again(tmp_path: Path) -> None:
     source = MemorySource(FILES, digests=False)
     fill(source, tmp_path).run()
-    assert fill(source, tmp_path).run().moved == sum(map(len, FILES.values()))
+    assert fill(source, tmp_path).run().received_bytes == sum(map(len, FILES.values()))
 
 
 def test_a_stream_that_breaks_resumes_where_it_ended(tmp_path: Path) -> None:
     source = MemorySource(FILES)
     source.faults.on_open.append(Unreachable("no connection"))
     source.faults.max_bytes = 100_000
-    assert fill(source, tmp_path).run().moved == sum(map(len, FILES.values()))
+    assert fill(source, tmp_path).run().received_bytes == sum(map(len, FILES.values()))
     assert files_in(tmp_path) == FILES
 
 
