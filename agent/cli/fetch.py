@@ -105,14 +105,14 @@ def run_fetch(
     return 0
 
 
-def fetch_into(job: StandaloneFetch, progress_line: ProgressLine) -> Outcome:
-    """Fill the job's target, which is locked meanwhile, and show the progress. Raises LarderError, Stopped."""
-    target = job.layout.target
+def fetch_into(task: StandaloneFetch, progress_line: ProgressLine) -> Outcome:
+    """Fetch into the target, which is locked meanwhile, and show the progress. Raises LarderError, Stopped."""
+    target = task.layout.target
     with translated(f"opening {target}"):
         target.mkdir(parents=True, exist_ok=True)
         lock = lock_directory(target, target / HOLDER)
     try:
-        return run_with_progress(job, progress_line)
+        return run_with_progress(task, progress_line)
     finally:
         with suppress(OSError):  # on a failing disk, report the original failure
             (target / HOLDER).unlink(missing_ok=True)
@@ -131,28 +131,28 @@ class FetchTask(Protocol):
         """Ends the download within a second once set."""
 
     def run(self) -> Outcome:
-        """Move the files.
+        """Fetch the files.
 
         Returns:
-            What was moved.
+            What was fetched.
 
         Raises:
-            LarderError: The work failed.
+            LarderError: The fetch failed.
             Stopped: `stop` was set.
         """
 
 
-def run_with_progress(job: FetchTask, progress_line: ProgressLine) -> Outcome:
-    """Run the job in its own thread, so that a hanging server cannot block the command, and show its progress."""
-    outcome = start_daemon_thread(job.run, "larder-fetch-job")
-    watch = StallWatch(job.progress, time.monotonic())
+def run_with_progress(task: FetchTask, progress_line: ProgressLine) -> Outcome:
+    """Run a fetch in its own thread, so that a hanging server cannot block the command, and show its progress."""
+    outcome = start_daemon_thread(task.run, "larder-fetch-job")
+    watch = StallWatch(task.progress, time.monotonic())
     while not _ended(outcome, POLL_INTERVAL_S):
-        progress_line.show(job.progress, time.monotonic())
+        progress_line.show(task.progress, time.monotonic())
         if failure := watch.check(time.monotonic()):
-            job.stop.set()
+            task.stop.set()
             _ended(outcome, 1.0)
             raise failure
-        if job.stop.is_set() and not _ended(outcome, 1.0):
+        if task.stop.is_set() and not _ended(outcome, 1.0):
             raise Stopped
     progress_line.end()
     return outcome.result()

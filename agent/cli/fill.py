@@ -129,7 +129,7 @@ def run_fill(
     """Fill the directory; return 0, or an exit code once the reason is in the report."""
     options = _parser().parse_args(arguments)
     try:
-        report, code = _completed(_fill(options, environ, stdout, stop, opener)), 0
+        report, code = _report_of(_fill(options, environ, stdout, stop, opener)), 0
     except Stopped:
         return INTERRUPTED  # nothing failed: the next pod continues
     except LarderError as error:
@@ -162,20 +162,20 @@ def _fill(
             if mark is not None:
                 with translated(f"removing {mark}"):
                     mark.unlink(missing_ok=True)
-            job, line = _job_for(source, options, progress, stop), ProgressLine(stdout, quiet=False)
-            if isinstance(job, StandaloneFetch):
-                outcome = fetch_into(job, line)
+            task, line = _fetch_task(source, options, progress, stop), ProgressLine(stdout, quiet=False)
+            if isinstance(task, StandaloneFetch):
+                outcome = fetch_into(task, line)
             else:
                 print(f"{options.to} does not support hard links: each file is written in place", file=stdout)
-                outcome = run_with_progress(job, line)
+                outcome = run_with_progress(task, line)
             if mark is not None:
-                _mark_completed(mark, outcome, is_replaceable=isinstance(job, StandaloneFetch))
+                _mark_completed(mark, outcome, is_replaceable=isinstance(task, StandaloneFetch))
     finally:
         source.close()
     return outcome
 
 
-def _job_for(
+def _fetch_task(
     source: Source, options: argparse.Namespace, progress: Progress, stop: threading.Event
 ) -> StandaloneFetch | SequentialFill:
     """Return a parallel download, or a sequential one if the volume has no hard links. Raises StoreFailure."""
@@ -185,7 +185,7 @@ def _job_for(
     return SequentialFill(source, options.to, _CONCURRENCY, progress, stop, limiter, revision)
 
 
-def _completed(outcome: Outcome) -> DownloadReport:
+def _report_of(outcome: Outcome) -> DownloadReport:
     manifest = outcome.manifest
     reused = max(manifest.size_bytes - outcome.received_bytes, 0)
     return DownloadReport(revision=manifest.revision, downloaded_bytes=outcome.received_bytes, reused_bytes=reused)
