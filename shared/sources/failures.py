@@ -13,10 +13,10 @@ from shared.sources.host_grants import HostGrant
 
 @dataclass(frozen=True, slots=True)
 class RequestSubject:
-    """The subject of a request for messages: what was requested, which credentials it needs, and what was sent."""
+    """The subject of a request for messages: what was requested, where its credentials come from, and what was sent."""
 
     what: str
-    keys: CredentialHint
+    hint: CredentialHint
     grant: HostGrant
 
 
@@ -75,9 +75,9 @@ def denied(subject: RequestSubject, detail: str) -> AuthDenied:
     if subject.grant.values:
         return AuthDenied(
             f"{host} refuses these credentials for {subject.what} ({detail}); put valid credentials that may read it "
-            f"into the Secret ({subject.keys.secret})"
+            f"into the Secret ({subject.hint.secret})"
         )
-    message = f"{host} requires credentials for {subject.what} ({detail}); name a Secret with {subject.keys.secret}"
+    message = f"{host} requires credentials for {subject.what} ({detail}); name a Secret with {subject.hint.secret}"
     return AuthDenied(message)
 
 
@@ -86,4 +86,4 @@ def _denied_to_user(subject: RequestSubject, detail: str) -> AuthDenied:
     grant = subject.grant
     refused = "refuses these credentials" if grant.values else "requires credentials"
     withheld = ", and yours were not sent because they are for other hosts" if grant.withheld else ""
-    return AuthDenied(f"{grant.host} {refused} for {subject.what} ({detail}){withheld}; {subject.keys.ambient}")
+    return AuthDenied(f"{grant.host} {refused} for {subject.what} ({detail}){withheld}; {subject.hint.ambient}")

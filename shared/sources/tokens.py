@@ -89,6 +89,6 @@ def _error_of(body: bytes) -> str:
     return word if isinstance(word, str) and word.isascii() and word.replace("_", "").isalnum() else ""
 
 
-def withheld_token(what: str, keys: CredentialHint, grant: HostGrant) -> AuthDenied:
+def withheld_token(what: str, hint: CredentialHint, grant: HostGrant) -> AuthDenied:
     """Return the error for a token service that may not receive the key."""
-    return denied(RequestSubject(f"a token for {what}", keys, grant), "it is a token service")
+    return denied(RequestSubject(f"a token for {what}", hint, grant), "it is a token service")

@@ -42,7 +42,7 @@ class HttpsSource:
         # The token of a hub is only for the hub, whatever other hosts the credentials name.
         keys = keys_of(uri, settings.hf_endpoint)
         self._grant = grant_for(origin_of(self._url), keys, credentials, defaults=())
-        self._keys = HUB if keys is HUB_KEYS and credentials.ambient else HTTPS
+        self._hint = HUB if keys is HUB_KEYS and credentials.ambient else HTTPS
         self._client = HttpClient(settings)
 
     def resolve(self) -> Manifest:
@@ -98,7 +98,7 @@ class HttpsSource:
         return int(text)
 
     def _failure(self, response: Response) -> LarderError:
-        subject = RequestSubject(public(self._url), self._keys, self._grant.as_seen_by(origin_of(response.url)))
+        subject = RequestSubject(public(self._url), self._hint, self._grant.as_seen_by(origin_of(response.url)))
         return failure_of(response.status, response.headers, subject, self._now())
 
 

@@ -163,4 +163,4 @@ def decide_hub_failure(status: int, headers: Mapping[str, str], subject: Request
 
 
 def _credential_advice(subject: RequestSubject) -> str:
-    return subject.keys.ambient if subject.grant.ambient else "name a Secret with an HF_TOKEN that may read it"
+    return subject.hint.ambient if subject.grant.ambient else "name a Secret with an HF_TOKEN that may read it"
