@@ -28,9 +28,9 @@ from shared.quantity import format_bytes
 from shared.selection.choice import WHOLE, Selection
 from shared.selection.left_out import left_out_message
 from shared.selection.select import select_files
-from shared.sources.for_commands import POLL_INTERVAL_S, OpenSource, open_for_command
+from shared.sources.for_commands import POLL_INTERVAL_S, open_for_command
 from shared.sources.port import Body, Source
-from shared.sources.schemes import open_source
+from shared.sources.schemes import OpenSource, open_source
 
 
 @dataclass(slots=True)

@@ -32,9 +32,8 @@ from shared.errors import InternalError, InvalidURI, LarderError
 from shared.exit_codes import INTERRUPTED
 from shared.manifest import File, Manifest
 from shared.sources.credential_keys import ENDPOINT_KEY
-from shared.sources.for_commands import OpenSource
 from shared.sources.port import Body, Credentials, Source
-from shared.sources.schemes import open_source
+from shared.sources.schemes import OpenSource, open_source
 from shared.sources.settings import SourceSettings, settings_from_environ
 from shared.uri.model_uri import parse_uri
 

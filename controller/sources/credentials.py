@@ -22,8 +22,7 @@ from shared.sources.host_grants import incomplete_keys
 from shared.sources.port import ANONYMOUS, Credentials
 from shared.sources.registry.docker_config import account_for
 from shared.sources.s3.endpoint import named_endpoint
-from shared.sources.schemes import default_hosts
-from shared.sources.settings import SourceSettings
+from shared.sources.settings import SourceSettings, default_hosts
 from shared.uri.artifact import ArtifactUri
 from shared.uri.buckets import S3Uri
 from shared.uri.model_uri import HttpsUri, ModelUri, PluginUri, parse_uri

@@ -3,17 +3,16 @@
 A pause that a server asks for is respected, up to POLICY.rate_limit_timeout_s.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from shared.errors import InvalidURI, LarderError, RateLimited, Unreachable
 from shared.sources.ambient_credentials import credentials_from_environ
-from shared.sources.port import Credentials, Source
+from shared.sources.port import Source
 from shared.sources.retry import RetryPolicy
-from shared.sources.schemes import open_source
-from shared.sources.settings import SourceSettings, settings_from_environ
-from shared.uri.model_uri import ModelUri, parse_declared
+from shared.sources.schemes import OpenSource, open_source
+from shared.sources.settings import settings_from_environ
+from shared.uri.model_uri import parse_declared
 
-OpenSource = Callable[[ModelUri, Credentials, SourceSettings], Source]
 POLICY = RetryPolicy(
     attempts=100, timeout_s=40.0, first_s=0.5, cap_s=5.0, rate_limit_timeout_s=150.0
 )  # limited by time

@@ -10,6 +10,7 @@ from typing import Literal
 from shared.errors import AuthDenied, LarderError, SourceChanged, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.port import ANONYMOUS, Body, Credentials, Source
+from shared.sources.schemes import OpenSource
 from shared.sources.settings import SourceSettings
 from shared.uri.model_uri import ModelUri
 
@@ -157,7 +158,7 @@ class MemoryBody:
         return 0
 
 
-def open_from(sources: Mapping[str, MemorySource]) -> Callable[[ModelUri, Credentials, SourceSettings], Source]:
+def open_from(sources: Mapping[str, MemorySource]) -> OpenSource:
     """Return a stand-in for `schemes.open_source`: sources by repository (`org/name`) or by canonical URI."""
 
     def open_source(uri: ModelUri, credentials: Credentials, settings: SourceSettings) -> Source:

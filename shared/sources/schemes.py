@@ -6,13 +6,11 @@ from importlib import import_module
 from shared.errors import InvalidURI
 from shared.source_plugins import installed_plugins
 from shared.sources.port import Credentials, Source
-from shared.sources.settings import SourceSettings, default_hosts
+from shared.sources.settings import SourceSettings
 from shared.uri.artifact import ArtifactUri
 from shared.uri.model_uri import ModelUri, PluginUri
 
-__all__ = ["SERVED_SCHEMES", "default_hosts", "open_source"]
-
-Factory = Callable[[ModelUri, Credentials, SourceSettings], Source]
+OpenSource = Callable[[ModelUri, Credentials, SourceSettings], Source]
 
 # Package and class of each source, which is imported when first used.
 _SOURCES: Mapping[str, tuple[str, str]] = {
@@ -38,17 +36,17 @@ def open_source(uri: ModelUri, credentials: Credentials, settings: SourceSetting
     if source is None:
         raise InvalidURI(f"{uri}: no source fetches {scheme}://; write one of {', '.join(SERVED_SCHEMES)}")
     package, name = source
-    factory: Factory = getattr(import_module(f"shared.sources.{package}.source"), name)
+    factory: OpenSource = getattr(import_module(f"shared.sources.{package}.source"), name)
     return factory(uri, credentials, settings)
 
 
-def _load_plugin(scheme: str) -> Factory:
+def _load_plugin(scheme: str) -> OpenSource:
     """Load the factory of a plugin; raises InvalidURI, naming the plugin, if that fails."""
     point = installed_plugins().get(scheme)
     if point is None:
         raise InvalidURI(f"no source for {scheme}:// is installed here; install its distribution in both images")
     try:
-        factory: Factory = point.load()
+        factory: OpenSource = point.load()
     except Exception as error:
         distribution = point.dist.name if point.dist else "unknown"
         raise InvalidURI(

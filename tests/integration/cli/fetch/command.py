@@ -5,15 +5,11 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.cli.fetch import run_fetch
 from shared.sources.memory import MemorySource, open_from
-from shared.sources.port import Credentials, Source
-from shared.sources.settings import SourceSettings
-from shared.uri.model_uri import ModelUri
 
 URI = "hf://test/model"
 FILES = {"config.json": b"{}", "weights.safetensors": os.urandom(5 * 2**20), "sub/tokenizer.json": b"[]", "copy": b"{}"}
@@ -31,7 +27,7 @@ class Command:
 
     def run(self, uri: str = URI, *, stop: threading.Event | None = None, quiet: bool = False) -> int:
         stdout, stderr = io.StringIO(), io.StringIO()
-        opener: Callable[[ModelUri, Credentials, SourceSettings], Source] = open_from({"test/model": self.source})
+        opener = open_from({"test/model": self.source})
         code = run_fetch(uri, self.to, self.environ, stdout, stderr, stop=stop, quiet=quiet, opener=opener)
         self.out, self.error = stdout.getvalue(), stderr.getvalue()
         return code

@@ -6,8 +6,8 @@ from shared.errors import InvalidSettings, InvalidURI
 from shared.sources.ambient_credentials import credentials_from_environ
 from shared.sources.cloud_hosts import AWS_HOSTS
 from shared.sources.port import ANONYMOUS
-from shared.sources.schemes import default_hosts, open_source
-from shared.sources.settings import SourceSettings, settings_from_environ
+from shared.sources.schemes import open_source
+from shared.sources.settings import SourceSettings, default_hosts, settings_from_environ
 from shared.uri.model_uri import parse_uri
 
 
