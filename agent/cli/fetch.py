@@ -18,8 +18,8 @@ from agent.cli.standalone_fetch import Outcome, StandaloneFetch
 from agent.cli.target import HOLDER
 from agent.linux.flock import lock_directory, unlock
 from agent.store.disk import translated
-from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
+from agent.transfer.receive import Stopped
 from shared.api.meta import LeftOut
 from shared.daemon_thread import start_daemon_thread
 from shared.exit_codes import INTERRUPTED, failure_line, write_line

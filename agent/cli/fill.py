@@ -24,9 +24,9 @@ from agent.cli.progress_server import ProgressServer
 from agent.cli.sequential import SequentialFill, can_link
 from agent.cli.standalone_fetch import Outcome, StandaloneFetch
 from agent.store.disk import translated
-from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
+from agent.transfer.receive import Stopped
 from shared.download_report import NEEDS_ACTION, PROGRESS_PORT, DownloadReport, encode_report
 from shared.errors import InternalError, InvalidURI, LarderError
 from shared.exit_codes import INTERRUPTED

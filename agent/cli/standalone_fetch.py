@@ -23,9 +23,10 @@ from agent.store.identity import keys_by_path
 from agent.store.snapshot import source_file
 from agent.store.store import Store
 from agent.store.verify import verification
-from agent.transfer.engine import Stopped, fetch
+from agent.transfer.engine import fetch
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
+from agent.transfer.receive import Stopped
 from shared.archives import find_archives
 from shared.errors import LarderError, PickleRefused, SourceChanged
 from shared.manifest import File, Manifest

@@ -19,8 +19,8 @@ from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache
 from agent.store.download_plan import DownloadPlan
 from agent.store.snapshot import Snapshot
-from agent.transfer import engine
 from agent.transfer.progress import Progress
+from agent.transfer.receive import Stopped
 from shared.api.model_node import Entry
 from shared.errors import InsufficientStorage, InternalError, LarderError, TooManyFilesOnNode
 
@@ -157,7 +157,7 @@ class Downloads:
                 self.threads, self.downloader.download,
                 entry, running.plan, response, damaged, progress, running.stop, lambda: self.cache.is_in_use(entry.key),
             )  # fmt: skip
-        except engine.Stopped:
+        except Stopped:
             return OutOfSpace(running.out_of_space) if running.out_of_space else DownloadStopped()
         except LarderError as error:
             return Failed(error)

@@ -15,15 +15,13 @@ from agent.transfer.file_download import FileDownloader, split_by_size
 from agent.transfer.large_files import LargeFiles
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
-from agent.transfer.receive import DownloadContext, Stopped
+from agent.transfer.receive import DownloadContext
 from agent.transfer.small_files import SmallFiles
 from agent.transfer.unpacking import Unpacking
 from agent.transfer.worker_pool import WorkerPool
 from shared.manifest import File
 from shared.sources.port import Source
 from shared.sources.retry import RetryPolicy, Timing
-
-__all__ = ["FetchResult", "Stopped", "fetch"]
 
 
 @dataclass(frozen=True, slots=True)

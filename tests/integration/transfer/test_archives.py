@@ -20,9 +20,9 @@ from agent.store.download_plan import DownloadPlan
 from agent.store.scrub import Scrubber, ScrubFigures
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store
-from agent.transfer.engine import Stopped
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
+from agent.transfer.receive import Stopped
 from rig.processes import wait_until
 from shared.api.model_node import Entry
 from shared.api.wire import CredentialsResponse

@@ -10,7 +10,8 @@ import pytest
 
 from agent.store.identity import keys_by_path
 from agent.store.store import Store
-from agent.transfer.engine import FetchResult, Stopped
+from agent.transfer.engine import FetchResult
+from agent.transfer.receive import Stopped
 from agent.transfer.segmented_file import PIECE_BYTES
 from rig.processes import wait_until
 from shared.errors import DigestMismatch, Unreachable

@@ -16,9 +16,10 @@ import trustme
 
 from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
-from agent.transfer.engine import FetchResult, Stopped, fetch
+from agent.transfer.engine import FetchResult, fetch
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
+from agent.transfer.receive import Stopped
 from rig.processes import wait_until
 from rig.scripted_http import Answer, Reset, ScriptedRequest, reply, scripted
 from shared.errors import AddressRefused, DigestMismatch, LarderError, RateLimited, SourceChanged, Unreachable

@@ -16,8 +16,9 @@ from agent.store.download_plan import DownloadPlan
 from agent.store.scrub import Scrubber, ScrubFigures
 from agent.store.snapshot import Completed, CompletedFile, Snapshot
 from agent.store.store import Store
-from agent.transfer.engine import FetchResult, Stopped
+from agent.transfer.engine import FetchResult
 from agent.transfer.progress import Progress
+from agent.transfer.receive import Stopped
 from rig.processes import wait_until
 from shared.errors import DigestMismatch, InsufficientStorage, InvalidURI, LarderError, TooManyFiles, UnsafePath
 from shared.manifest import Manifest

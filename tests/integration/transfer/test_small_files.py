@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent.store.store import Store
-from agent.transfer.engine import FetchResult, Stopped, fetch
+from agent.transfer.engine import FetchResult, fetch
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
+from agent.transfer.receive import Stopped
 from rig.processes import wait_until
 from shared.byte_ranges import ByteRange
 from shared.errors import AuthDenied, DigestMismatch, SourceChanged, Unreachable
