@@ -5,8 +5,8 @@ import tarfile
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
+from agent.archive.formats import ArchiveFormat
 from agent.archive.guarded import GuardedReader
-from agent.archive.kinds import Kind
 from agent.archive.members import ArchiveEntry, MemberType
 from shared.errors import TooManyFiles, UnsafePath
 
@@ -19,8 +19,8 @@ _LONGEST_END_BYTES = 16 * 1024 * 1024
 class TarArchive:
     """A tar archive in `file`. Iterating may raise tarfile.TarError, OSError, EOFError, zlib.error, ValueError."""
 
-    def __init__(self, file: BinaryIO, kind: Kind) -> None:
-        self._file, self._kind = file, kind
+    def __init__(self, file: BinaryIO, archive_format: ArchiveFormat) -> None:
+        self._file, self._format = file, archive_format
 
     def entries(self) -> Iterator[ArchiveEntry]:
         """Yield the members in order; archives that are truncated or followed by other data are refused."""
@@ -35,7 +35,8 @@ class TarArchive:
 
     def _infos(self, *, to_the_end: bool) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
         self._file.seek(0)
-        raw = cast("BinaryIO", gzip.GzipFile(fileobj=self._file)) if self._kind is Kind.TAR_GZIP else self._file
+        is_gzip = self._format is ArchiveFormat.TAR_GZIP
+        raw = cast("BinaryIO", gzip.GzipFile(fileobj=self._file)) if is_gzip else self._file
         reader = GuardedReader(raw, _HEADERS_BYTES)
         with tarfile.open(fileobj=cast("BinaryIO", reader), mode="r:") as tar:
             while (info := tar.next()) is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from agent.archive.kinds import Kind
+from agent.archive.formats import ArchiveFormat
 from agent.archive.members import ArchiveTotals, Member, UnpackLimits, decide_members, plain_name
 from agent.archive.tar import TarArchive
 from agent.archive.zip import ZipArchive
@@ -37,13 +37,13 @@ _DAMAGE = (
 class MemberContent:
     """One file of an archive: iterate over its bytes once, then read its SHA-256."""
 
-    def __init__(self, member: Member, pieces: Iterator[bytes], kind: Kind) -> None:
-        self.member, self._pieces, self._kind = member, pieces, kind
+    def __init__(self, member: Member, pieces: Iterator[bytes], archive_format: ArchiveFormat) -> None:
+        self.member, self._pieces, self._format = member, pieces, archive_format
         self._digest, self._size, self._ended = hashlib.sha256(), 0, False
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield chunks of at most one MiB, never more than declared. Raises the errors of `list_archive`."""
-        with _readable(self._kind):
+        with _readable(self._format):
             for piece in self._pieces:
                 self._size += len(piece)
                 if self._size > self.member.size:
@@ -64,7 +64,7 @@ class MemberContent:
 
 
 def list_archive(
-    file: BinaryIO, kind: Kind, limits: UnpackLimits, totals: ArchiveTotals | None = None
+    file: BinaryIO, archive_format: ArchiveFormat, limits: UnpackLimits, totals: ArchiveTotals | None = None
 ) -> tuple[Member, ...]:
     """Return the files the archive would become, without writing anything; `totals` as in `decide_members`.
 
@@ -76,23 +76,23 @@ def list_archive(
         Oversize: There are too many bytes.
         InvalidURI: The archive is damaged or has no files.
     """
-    with _readable(kind):
-        members = decide_members(_opened(file, kind).entries(), limits, totals)
+    with _readable(archive_format):
+        members = decide_members(_opened(file, archive_format).entries(), limits, totals)
     if not members:
-        raise InvalidURI(f"the archive contains no files; upload a {kind.value} with the model's files in it")
+        raise InvalidURI(f"the archive contains no files; upload a {archive_format.value} with the model's files in it")
     return members
 
 
-def unpack_archive(file: BinaryIO, kind: Kind, members: Sequence[Member]) -> Iterator[MemberContent]:
+def unpack_archive(file: BinaryIO, archive_format: ArchiveFormat, members: Sequence[Member]) -> Iterator[MemberContent]:
     """Yield the content of each of `members`, which are some or all of the listed ones, without links.
 
     Consume each before continuing. Raises the errors of `list_archive`.
     """
     wanted = {member.path: member for member in members}
-    with _readable(kind):
-        for name, pieces in _opened(file, kind).contents() if wanted else ():
+    with _readable(archive_format):
+        for name, pieces in _opened(file, archive_format).contents() if wanted else ():
             if member := wanted.pop(plain_name(name), None):
-                yield MemberContent(member, pieces, kind)
+                yield MemberContent(member, pieces, archive_format)
             if not wanted:
                 break
     if wanted:
@@ -100,16 +100,16 @@ def unpack_archive(file: BinaryIO, kind: Kind, members: Sequence[Member]) -> Ite
 
 
 @contextmanager
-def _readable(kind: Kind) -> Iterator[None]:
+def _readable(archive_format: ArchiveFormat) -> Iterator[None]:
     """Turn the libraries' errors for a damaged archive into InvalidURI."""
     try:
         yield
     except _DAMAGE as error:
         detail = str(error) or type(error).__name__
-        raise InvalidURI(f"the archive cannot be read as {kind.value} ({detail}); upload it again") from error
+        raise InvalidURI(f"the archive cannot be read as {archive_format.value} ({detail}); upload it again") from error
     except OSError as error:
         raise store_error(error, "reading the archive") from error
 
 
-def _opened(file: BinaryIO, kind: Kind) -> TarArchive | ZipArchive:
-    return ZipArchive(file) if kind is Kind.ZIP else TarArchive(file, kind)
+def _opened(file: BinaryIO, archive_format: ArchiveFormat) -> TarArchive | ZipArchive:
+    return ZipArchive(file) if archive_format is ArchiveFormat.ZIP else TarArchive(file, archive_format)

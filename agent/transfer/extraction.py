@@ -38,7 +38,7 @@ class Extraction:
         members = [member for member in listed.members if member.path in missing]
         with listed.archive.opened(self.store, self.stop) as file, ExitStack() as batch_closing:
             batch: list[tuple[Partial, str]] = []
-            for content in unpack_archive(file, listed.archive.kind, members):
+            for content in unpack_archive(file, listed.archive.format, members):
                 with ExitStack() as closing:
                     partial = closing.enter_context(self._partial(listed.contents, content.member))
                     self._copy(content, partial)

@@ -86,7 +86,7 @@ def list_archives(
         counted: Callable[[int], None] = count if archive.is_decompressed_to_list else lambda _: None
         try:
             with archive.opened(store, stop, counted) as file:
-                members = list_archive(file, archive.kind, limits, totals)
+                members = list_archive(file, archive.format, limits, totals)
         except Oversize as error:
             raise ArchivesDoNotFit({**needs, archive.file.path: error.size_bytes - bytes_before}) from None
         needs[archive.file.path] = totals.bytes - bytes_before

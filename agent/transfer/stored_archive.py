@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, BinaryIO
 
-from agent.archive.kinds import Kind
+from agent.archive.formats import ArchiveFormat
 from agent.store.disk import translated
 from agent.store.store import Store
 from agent.transfer.receive import Stopped
@@ -26,13 +26,13 @@ class StoredArchive:
     """An archive of a model, and the SHA-256 of its bytes in the store."""
 
     file: File
-    kind: Kind
+    format: ArchiveFormat
     sha256: str
 
     @property
     def is_decompressed_to_list(self) -> bool:
         """Whether all its bytes must be read and decompressed to list its members."""
-        return self.kind is Kind.TAR_GZIP
+        return self.format is ArchiveFormat.TAR_GZIP
 
     @contextmanager
     def opened(

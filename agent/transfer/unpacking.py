@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from agent.archive.kinds import kind_of
+from agent.archive.formats import format_of
 from agent.store.download_plan import DownloadPlan
 from agent.store.list_size import ListSize, list_size
 from agent.store.snapshot import ArchiveContents
@@ -154,4 +154,4 @@ class Unpacking:
 def _stored(file: File, blobs: Mapping[str, str]) -> StoredArchive:
     if file.path not in blobs:
         raise StoreFailure(f"the unpacked files of {file.path!r} were removed meanwhile; the archive is fetched again")
-    return StoredArchive(file, kind_of(file), blobs[file.path])
+    return StoredArchive(file, format_of(file), blobs[file.path])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.archive.kinds import Kind, kind_of
+from agent.archive.formats import ArchiveFormat, format_of
 from agent.archive.members import ArchiveEntry, Member, MemberType, Oversize, UnpackLimits, decide_members
 from shared.archives import find_archives
 from shared.errors import InvalidURI, LarderError, TooManyFiles, UnsafePath
@@ -32,12 +32,12 @@ def hard(name: str, target: str) -> ArchiveEntry:
 
 
 @pytest.mark.parametrize(
-    ("names", "kind"),
+    ("names", "archive_format"),
     [
-        (["m.tar"], Kind.TAR),
-        (["m.tar.gz"], Kind.TAR_GZIP),
-        (["m.TGZ"], Kind.TAR_GZIP),
-        (["m.zip"], Kind.ZIP),
+        (["m.tar"], ArchiveFormat.TAR),
+        (["m.tar.gz"], ArchiveFormat.TAR_GZIP),
+        (["m.TGZ"], ArchiveFormat.TAR_GZIP),
+        (["m.zip"], ArchiveFormat.ZIP),
         (["m.bin"], None),
         ([".zip"], None),
         (["m.gz"], None),
@@ -46,19 +46,23 @@ def hard(name: str, target: str) -> ArchiveEntry:
         ([], None),
     ],
 )
-def test_only_a_single_file_is_recognised_as_an_archive_by_its_name(names: list[str], kind: Kind | None) -> None:
-    assert [kind_of(file) for file in find_archives([File(name, 1) for name in names])] == ([kind] if kind else [])
+def test_only_a_single_file_is_recognised_as_an_archive_by_its_name(
+    names: list[str], archive_format: ArchiveFormat | None
+) -> None:
+    assert [format_of(file) for file in find_archives([File(name, 1) for name in names])] == (
+        [archive_format] if archive_format else []
+    )
 
 
 def test_archives_marked_by_the_source_are_unpacked_whatever_their_names_and_number() -> None:
     declared = [File("weights", 1, archive="tar"), File("w.bin", 1, archive="tar.gz")]
     assert find_archives([File("m.zip", 1), *declared]) == declared
-    assert [kind_of(file) for file in declared] == [Kind.TAR, Kind.TAR_GZIP]
+    assert [format_of(file) for file in declared] == [ArchiveFormat.TAR, ArchiveFormat.TAR_GZIP]
 
 
 def test_an_archive_that_only_a_newer_version_knows_is_refused_with_the_reason() -> None:
     with pytest.raises(InvalidURI, match=r"'w' is packed as 'tar.zst', which this version cannot unpack; upgrade"):
-        kind_of(File("w", 1, archive="tar.zst"))
+        format_of(File("w", 1, archive="tar.zst"))
 
 
 def test_files_and_links_become_members_with_their_contents_path_and_directories_do_not() -> None:

@@ -6,7 +6,7 @@ from shared.errors import InvalidURI
 from shared.manifest import File
 
 
-class Kind(Enum):
+class ArchiveFormat(Enum):
     """The format of an archive."""
 
     TAR = "tar"
@@ -14,10 +14,10 @@ class Kind(Enum):
     ZIP = "zip"
 
 
-def kind_of(archive: File) -> Kind:
+def format_of(archive: File) -> ArchiveFormat:
     """Return the format of an archive. Raises InvalidURI for one that only a newer controller knows."""
     try:
-        return Kind(archive.archive)
+        return ArchiveFormat(archive.archive)
     except ValueError as error:
         raise InvalidURI(
             f"{archive.path!r} is packed as {archive.archive!r}, which this version cannot unpack; upgrade the agents"
