@@ -42,8 +42,8 @@ class FetchLayout(Protocol):
             A path below the target.
         """
 
-    def existing(self, place: str) -> Path:
-        """Return the file at a place, which need not exist.
+    def resolve(self, place: str) -> Path:
+        """Return the real path of a place, where there need not be a file.
 
         Args:
             place: A path from `path_of`.
@@ -90,8 +90,8 @@ class PlainDirectory:
         del key
         return file.path
 
-    def existing(self, place: str) -> Path:
-        """See `FetchLayout.existing`."""
+    def resolve(self, place: str) -> Path:
+        """See `FetchLayout.resolve`."""
         return safe_path(self.target, place)
 
     def directory(self, manifest: Manifest) -> Path:
@@ -114,8 +114,8 @@ class HubCache:
         """See `FetchLayout.path_of`. The name is the digest that the hub sends as the entity tag."""
         return f"{_BLOBS}/{file.digest.partition(':')[2] or key}"
 
-    def existing(self, place: str) -> Path:
-        """See `FetchLayout.existing`. `huggingface_hub` may have linked it to a shared file of several repositories."""
+    def resolve(self, place: str) -> Path:
+        """See `FetchLayout.resolve`. `huggingface_hub` may have linked it to a shared file of several repositories."""
         return _resolved(safe_path(self.target, place))
 
     def directory(self, manifest: Manifest) -> Path:

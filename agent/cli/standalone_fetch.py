@@ -138,7 +138,7 @@ class StandaloneFetch:
         blobs = {path: store.blobs.path(blob) for path, blob in result.blobs.items()}
         places = {f.path: self.layout.path_of(f, plan.keys.get(f.path, "")) for f in manifest.files}
         if not manifest.allow_pickle:
-            present = {path: self.layout.existing(place) for path, place in places.items()}
+            present = {path: self.layout.resolve(place) for path, place in places.items()}
             refuse_fetched_pickles({**present, **blobs}, manifest.uri, lambda: store.unfinished.discard(plan))
         fetched = {places[path]: blob for path, blob in blobs.items()}
         unnamed = {places[f.path]: plan.keys[f.path] for f in listing.missing if f.path in blobs and not f.digest}
@@ -149,7 +149,7 @@ class StandaloneFetch:
     def _is_up_to_date(self, file: File, key: str) -> bool:
         if self.stop.is_set():
             raise Stopped
-        path = self.layout.existing(self.layout.path_of(file, key))
+        path = self.layout.resolve(self.layout.path_of(file, key))
         return is_up_to_date(path, file, key, self.progress.count_present)
 
     def _wait(self, pause_s: float, error: LarderError) -> None:
