@@ -21,7 +21,7 @@ from agent.cli.layouts import plain_directory
 from agent.cli.old_versions import remove_old_versions
 from agent.cli.progress_line import ProgressLine
 from agent.cli.progress_server import ProgressServer
-from agent.cli.sequential import SequentialFill, can_link
+from agent.cli.sequential_fetch import SequentialFetch, can_link
 from agent.cli.standalone_fetch import Outcome, StandaloneFetch
 from agent.store.disk import translated
 from agent.transfer.progress import Progress
@@ -176,12 +176,12 @@ def _fill(
 
 def _fetch_task(
     source: Source, options: argparse.Namespace, progress: Progress, stop: threading.Event
-) -> StandaloneFetch | SequentialFill:
+) -> StandaloneFetch | SequentialFetch:
     """Return a parallel download, or a sequential one if the volume has no hard links. Raises StoreFailure."""
     limiter, revision = RateLimiter(options.limit), str(options.revision)
     if can_link(options.to):
         return StandaloneFetch(source, plain_directory(options.to), _CONCURRENCY, progress, stop, limiter, revision)
-    return SequentialFill(source, options.to, _CONCURRENCY, progress, stop, limiter, revision)
+    return SequentialFetch(source, options.to, _CONCURRENCY, progress, stop, limiter, revision)
 
 
 def _report_of(outcome: Outcome) -> DownloadReport:

@@ -1,4 +1,4 @@
-"""Fills a volume that can neither link nor rename files, such as a bucket mounted by Mountpoint for Amazon S3.
+"""Fetches into a volume that can neither link nor rename files, such as a bucket mounted by Mountpoint for Amazon S3.
 
 Each file is written under its own name, once, from its first byte to its last. A file that a killed pod left
 unfinished is removed and written again. Nobody may read the directory before the download has ended.
@@ -59,8 +59,8 @@ def can_link(directory: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class SequentialFill:
-    """One download to such a volume; call `run` once.
+class SequentialFetch:
+    """One fetch into such a volume; call `run` once.
 
     Args:
         source: Where the files are.

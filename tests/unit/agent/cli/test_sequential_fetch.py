@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.sequential import PROBE, SequentialFill, can_link
+from agent.cli.sequential_fetch import PROBE, SequentialFetch, can_link
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
 from agent.transfer.receive import Stopped
@@ -16,8 +16,10 @@ from shared.sources.memory import MemorySource
 FILES = {"config.json": b"{}", "empty": b"", "sub/weights.safetensors": os.urandom(3_000_000)}
 
 
-def fill(source: MemorySource, target: Path, revision: str = "", stop: threading.Event | None = None) -> SequentialFill:
-    return SequentialFill(source, target, 2, Progress(), stop or threading.Event(), RateLimiter(), revision)
+def fill(
+    source: MemorySource, target: Path, revision: str = "", stop: threading.Event | None = None
+) -> SequentialFetch:
+    return SequentialFetch(source, target, 2, Progress(), stop or threading.Event(), RateLimiter(), revision)
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
