@@ -7,7 +7,7 @@ from agent.store.blobs import Blobs
 from agent.store.disk import translated
 from agent.store.download_plan import DownloadPlan
 from agent.store.identity import belongs_to
-from agent.store.idle import count_round, read_counts, write_counts
+from agent.store.idle_counts import count_round, read_counts, write_counts
 from agent.store.removal import remove_blobs
 from agent.store.state import StoreState
 

@@ -4,7 +4,7 @@ Each round adds one to the count of every file unchanged since the previous roun
 
 >>> first = count_round({}, {"a": 5, "b": 7})
 >>> count_round(first, {"a": 5, "b": 8, "c": 1})  # b was touched, c is new
-{'a': Idle(stamp=5, rounds=1), 'b': Idle(stamp=8, rounds=0), 'c': Idle(stamp=1, rounds=0)}
+{'a': IdleCount(stamp=5, rounds=1), 'b': IdleCount(stamp=8, rounds=0), 'c': IdleCount(stamp=1, rounds=0)}
 """
 
 from collections.abc import Mapping
@@ -16,27 +16,29 @@ import msgspec
 from shared.unreadable import UNREADABLE
 
 
-class Idle(msgspec.Struct, frozen=True, array_like=True):
+class IdleCount(msgspec.Struct, frozen=True, array_like=True):
     """The time stamp last seen, which only identifies a state, and for how many consecutive rounds it was seen."""
 
     stamp: int
     rounds: int
 
 
-def count_round(before: Mapping[str, Idle], stamps: Mapping[str, int]) -> dict[str, Idle]:
+def count_round(before: Mapping[str, IdleCount], stamps: Mapping[str, int]) -> dict[str, IdleCount]:
     """Return the counts after one more round with these stamps."""
     known = ((key, stamp, before.get(key)) for key, stamp in stamps.items())
-    return {key: Idle(stamp, found.rounds + 1 if found and found.stamp == stamp else 0) for key, stamp, found in known}
+    return {
+        key: IdleCount(stamp, found.rounds + 1 if found and found.stamp == stamp else 0) for key, stamp, found in known
+    }
 
 
-def read_counts(path: Path) -> dict[str, Idle]:
+def read_counts(path: Path) -> dict[str, IdleCount]:
     """Return the counts stored in a file; none if they cannot be read."""
     with suppress(OSError, *UNREADABLE):
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Idle])
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, IdleCount])
     return {}
 
 
-def write_counts(path: Path, counts: Mapping[str, Idle]) -> None:
+def write_counts(path: Path, counts: Mapping[str, IdleCount]) -> None:
     """Store the counts. Raises OSError."""
     fresh = path.with_suffix(".new")
     fresh.write_bytes(msgspec.json.encode(counts))
