@@ -12,7 +12,7 @@ from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.api.model_cache import CacheStatus
 from shared.kube.objects import Meta
 
-READY = "Downloaded"
+DOWNLOADED = "Downloaded"  # reason of the condition Ready while it is true
 BUSY_S, IDLE_S, RECHECK_S, REFUSED_S = 5.0, 300.0, 20.0, 60.0
 
 

@@ -12,7 +12,7 @@ from controller.downloads.unbound_claim import unbound_reason
 from controller.manager.actions import Requeue
 from controller.modelcaches.actions import (
     BUSY_S,
-    READY,
+    DOWNLOADED,
     RECHECK_S,
     REFUSED_S,
     Action,
@@ -88,7 +88,9 @@ def decide_job(view: ModelCacheView, resolution: Resolution, fields: dict[str, A
         case DownloadCompleted(revision) if revision == resolution.revision:
             done = {"serving_revision": revision, "claim_uid": view.claim_uid}
             message = f"the download to claim {view.claim_name} is complete"
-            return [WriteCacheStatus("Ready", READY, message, fields=fields | done | settled_fields(view, percent=100))]
+            return [
+                WriteCacheStatus("Ready", DOWNLOADED, message, fields=fields | done | settled_fields(view, percent=100))
+            ]
         case DownloadCompleted(revision):
             outcome = DownloadFailed(SourceChanged.__name__, f"the source is now at revision {revision}")
     return _failed(view, outcome, fields, now)

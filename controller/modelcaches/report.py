@@ -3,7 +3,7 @@
 import msgspec
 
 from controller.manager.conditions import ConditionUpdate, progress, with_conditions
-from controller.modelcaches.actions import READY, WriteCacheStatus
+from controller.modelcaches.actions import DOWNLOADED, WriteCacheStatus
 from shared.api.model_cache import ModelCache, ModelCacheStatus
 from shared.quantity import printed_bytes
 
@@ -28,7 +28,7 @@ def status_of(cache: ModelCache, write: WriteCacheStatus, stamp: str) -> ModelCa
 
 def is_failure(write: WriteCacheStatus) -> bool:
     """Return whether the Event about a status is a warning."""
-    return write.state == "Failed" or not (write.reason == READY or is_under_way(write.reason))
+    return write.state == "Failed" or not (write.reason == DOWNLOADED or is_under_way(write.reason))
 
 
 def is_under_way(reason: str) -> bool:
