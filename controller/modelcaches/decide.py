@@ -69,7 +69,7 @@ def _decide_complete(view: ModelCacheView) -> list[Action]:
         f"{status.files} files, {format_bytes(status.size)}, are verified on claim {view.claim_name} ({modes}); pods "
         f"of namespace {view.demand.namespace} mount it{changed_template(view)}"
     )
-    return [Withdraw(), WriteCacheStatus("Ready", DOWNLOADED, message, fields=settled_fields(view, percent=100))]
+    return [Withdraw(), WriteCacheStatus("Ready", DOWNLOADED, message, fields=settled_fields(view))]
 
 
 def _resolve(view: ModelCacheView, now: datetime) -> list[Action]:

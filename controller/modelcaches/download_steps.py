@@ -88,9 +88,7 @@ def decide_job(view: ModelCacheView, resolution: Resolution, fields: dict[str, A
         case DownloadCompleted(revision) if revision == resolution.revision:
             done = {"serving_revision": revision, "claim_uid": view.claim_uid}
             message = f"the download to claim {view.claim_name} is complete"
-            return [
-                WriteCacheStatus("Ready", DOWNLOADED, message, fields=fields | done | settled_fields(view, percent=100))
-            ]
+            return [WriteCacheStatus("Ready", DOWNLOADED, message, fields=fields | done | settled_fields(view))]
         case DownloadCompleted(revision):
             outcome = DownloadFailed(SourceChanged.__name__, f"the source is now at revision {revision}")
     return _failed(view, outcome, fields, now)
@@ -180,9 +178,9 @@ def _pause(reason: str, attempts: int) -> timedelta:
     return min(first * 2.0 ** min(attempts - 1, 10), longest)
 
 
-def settled_fields(view: ModelCacheView, percent: int) -> dict[str, Any]:
-    """Return the fields of the status after a download that did not fail."""
-    return {"percent": percent, "attempts": 0, "retry_at": "", "refreshed": view.demand.refresh}
+def settled_fields(view: ModelCacheView) -> dict[str, Any]:
+    """Return the fields of the status after a complete download."""
+    return {"percent": 100, "attempts": 0, "retry_at": "", "refreshed": view.demand.refresh}
 
 
 def _pinned(resolution: Resolution, view: ModelCacheView) -> str:
