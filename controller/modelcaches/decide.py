@@ -24,7 +24,7 @@ from controller.modelcaches.actions import (
     ProvisionStorage,
     WriteCacheStatus,
 )
-from controller.modelcaches.download_steps import changed_template, decide_job, pause_of, settled_fields
+from controller.modelcaches.download_steps import decide_job, pause_actions, settled_fields, template_note
 from controller.modelcaches.removal_steps import decide_deleted, job_removal, running_job_removal
 from controller.modelcaches.templates import StorageManifest, is_of_template, template_of, wanted_bytes
 from controller.modelcaches.view import ModelCacheView
@@ -67,14 +67,14 @@ def _decide_complete(view: ModelCacheView) -> list[Action]:
     modes = ", ".join(sorted(claim.spec.access_modes)) if claim is not None else ""
     message = (
         f"{status.files} files, {format_bytes(status.size)}, are verified on claim {view.claim_name} ({modes}); pods "
-        f"of namespace {view.demand.namespace} mount it{changed_template(view)}"
+        f"of namespace {view.demand.namespace} mount it{template_note(view)}"
     )
     return [Withdraw(), WriteCacheStatus("Ready", DOWNLOADED, message, fields=settled_fields(view))]
 
 
 def _resolve(view: ModelCacheView, now: datetime) -> list[Action]:
     """List the files, after the pause if a download failed, but at once if another selection is wanted."""
-    if view.cache.status.selection == view.demand.selection.key and (pause := pause_of(view, now)):
+    if view.cache.status.selection == view.demand.selection.key and (pause := pause_actions(view, now)):
         return pause
     actions: list[Action] = [Resolve()] if view.may_resolve else []
     if view.failure is None:

@@ -106,7 +106,7 @@ def _start(
         write = WriteCacheStatus("pvcCreated", "Starting", message, fields=fields)
         removal = [DeleteJob(earlier)] if earlier.deletion_timestamp is None else []
         return [*removal, write, Requeue(BUSY_S)]
-    if pause := pause_of(view, now):
+    if pause := pause_actions(view, now):
         return pause
     if view.job_refused:
         message = f"the download's Job cannot be created: {view.job_refused}"
@@ -147,7 +147,7 @@ def _failed(view: ModelCacheView, failure: DownloadFailed, fields: dict[str, Any
     fields = fields | {"attempts": attempts, "retry_at": timestamp(at)}
     message = (
         f"{failure.message}; attempt {attempts + 1} starts at {at.strftime('%H:%M UTC')}, or at once when annotation "
-        f"larder.dev/refresh changes{changed_template(view)}"
+        f"larder.dev/refresh changes{template_note(view)}"
     )
     stalled = failure.reason in _NEEDS_ACTION
     return [
@@ -156,7 +156,7 @@ def _failed(view: ModelCacheView, failure: DownloadFailed, fields: dict[str, Any
     ]
 
 
-def pause_of(view: ModelCacheView, now: datetime) -> list[Action]:
+def pause_actions(view: ModelCacheView, now: datetime) -> list[Action]:
     """Return the actions in the pause after a failed attempt; empty if there is none.
 
     `retry_at` is set only while Ready says why the attempt failed, so the status stays as it is.
@@ -196,7 +196,7 @@ def _pinned(resolution: Resolution, view: ModelCacheView) -> str:
             return resolution.uri
 
 
-def changed_template(view: ModelCacheView) -> str:
+def template_note(view: ModelCacheView) -> str:
     """Return a note if pvcSpec or pvSpec has changed: the claim keeps those that it was created from."""
     if view.claim is None or is_of_template(view.claim, view.cache):
         return ""
