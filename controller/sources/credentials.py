@@ -4,7 +4,6 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from urllib.parse import quote
 
 import structlog
@@ -88,7 +87,7 @@ class Secrets:
         try:
             return await get_object(self.kube, f"/api/v1/namespaces/{namespace}/secrets/{name}", Secret)
         except Refused as error:
-            if error.code != HTTPStatus.FORBIDDEN:
+            if not error.is_forbidden:
                 raise
             raise AuthDenied(
                 f"Larder may not read Secrets in namespace {namespace}; "

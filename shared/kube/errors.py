@@ -15,6 +15,8 @@ LarderError (shared.errors)
 
 from shared.errors import LarderError
 
+_FORBIDDEN = 403
+
 
 class KubeError(LarderError):
     """The API server did not do what was asked."""
@@ -63,6 +65,11 @@ class Refused(KubeError):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether the caller lacks a permission."""
+        return self.code == _FORBIDDEN
 
 
 class Malformed(KubeError):

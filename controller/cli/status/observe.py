@@ -12,8 +12,6 @@ from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import KubeError, NotFound, Refused
 from shared.kube.transport import Kube
 
-_FORBIDDEN = 403
-
 
 class Listing(NamedTuple):
     """A collection that the user may list, and its objects."""
@@ -71,7 +69,7 @@ async def _list(kube: Kube, definition: Definition, path: str) -> Listing:
 
 def _is_partial(error: BaseException) -> bool:
     """Return whether the rest is still worth showing despite this error."""
-    return isinstance(error, NotFound) or (isinstance(error, Refused) and error.code == _FORBIDDEN)
+    return isinstance(error, NotFound) or (isinstance(error, Refused) and error.is_forbidden)
 
 
 def _nothing(errors: list[BaseException]) -> BaseException:

@@ -29,7 +29,6 @@ from shared.kube.objects import Object
 from shared.kube.transport import Kube
 
 _AGENTS = "app.kubernetes.io/component=agent"
-_FORBIDDEN = 403
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
 
@@ -140,7 +139,7 @@ async def read_unless_forbidden(reading: Awaitable[R], what: str, hidden: dict[s
     try:
         return await reading
     except Refused as error:
-        if error.code != _FORBIDDEN:
+        if not error.is_forbidden:
             raise
         hidden[what] = error
         return None

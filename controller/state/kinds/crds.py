@@ -66,7 +66,8 @@ class Definitions:
                 for definition, wanted in self._wanted.values():
                     await self._read(definition, wanted)
             except KubeError as error:
-                hint = "the controller's ClusterRole lacks a rule; upgrade the chart" if _is_forbidden(error) else ""
+                is_forbidden = isinstance(error, Refused) and error.is_forbidden
+                hint = "the controller's ClusterRole lacks a rule; upgrade the chart" if is_forbidden else ""
                 _log.warning("definitions_unread", error=str(error), hint=hint)
             else:
                 self.synced.set()
@@ -90,10 +91,3 @@ class Definitions:
         message = missing_fields_message(definition.name, wanted, {"spec": found.spec}) if found and not foreign else ""
         if self.ownership.set_missing_fields(definition.kind, message) and message:
             _log.warning("definition_outdated", kind=definition.kind, hint=message)
-
-
-def _is_forbidden(error: KubeError) -> bool:
-    return isinstance(error, Refused) and error.code == _FORBIDDEN
-
-
-_FORBIDDEN = 403
