@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from controller.cli.why.findings import Diagnosis, Finding, fact, not_found, ordered, some, stop
+from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, not_found, ordered, some, stop
 from controller.cli.why.kinds import ObservedNode
 from controller.cli.why.nodes import agent_findings, holders_of, leader_findings
 from controller.cli.why.view import ClusterView
@@ -22,7 +22,7 @@ def why_group(name: str, cluster: ClusterView) -> Diagnosis:
     members = [n for n in cluster.nodes if group in cluster.groups_of(n)]
     findings = [*leader_findings(cluster), *_members(group, members, cluster), *_grants(group, cluster)]
     for node in members:
-        findings += [f for f in agent_findings(node, cluster) if f.severity != "."]
+        findings += [f for f in agent_findings(node, cluster) if f.severity is not Severity.FACT]
     return Diagnosis(title, ordered(findings))
 
 

@@ -219,7 +219,7 @@ def _no_match_message(found: DeclaredModel, cluster: ClusterView) -> str:
 
 def _on_node(found: DeclaredModel, node: ObservedNode, cluster: ClusterView) -> Iterator[Finding]:
     demand, about = found.demand, f"{found.demand.id} on node/{node.metadata.name}"
-    yield from (f for f in agent_findings(node, cluster) if f.severity != ".")
+    yield from (f for f in agent_findings(node, cluster) if f.severity is not Severity.FACT)
     if demand.resolution is None:
         return
     model_node = cluster.model_nodes.get(node.metadata.name)

@@ -12,7 +12,7 @@ from controller.admission.pods.pod_annotations import (
     TRIGGERS,
 )
 from controller.cli.why.claims import REPORTED, claim_findings, has_template_claims, template_claim_findings
-from controller.cli.why.findings import Diagnosis, Finding, fact, ordered, some, stop, wait
+from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, ordered, some, stop, wait
 from controller.cli.why.injected_models import injected_model_findings
 from controller.cli.why.kinds import ObservedNode, ObservedPod, Taint, Toleration
 from controller.cli.why.models import summary_of, title_of
@@ -168,7 +168,7 @@ def _pending_labels(injected: list[tuple[str, str]], cluster: ClusterView) -> It
                 message = f"{state.phase} {state.reason} {state.message}".strip() if state else "not reported yet"
                 to_finding = stop if state and state.phase in ("Failed", EVICTED) else wait
                 yield to_finding(f"{identity} on node/{node.metadata.name}", "LabelPending", message, advice)
-                yield from (f for f in agent_findings(node, cluster) if f.severity == "!")
+                yield from (f for f in agent_findings(node, cluster) if f.severity is Severity.STOP)
 
 
 def _argument(kind: str, namespace: str, name: str) -> str:
