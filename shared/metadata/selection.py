@@ -11,6 +11,7 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
 _FORMATS = ("safetensors", "gguf", "pytorch", "onnx")
 _MAX_SHARDS = 2_000
+_USUAL, _CONSOLIDATED, _OTHER = range(3)  # ranks of names
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class Weights:
 def select_weights(sizes: Mapping[str, int], *, pipeline: tuple[str, ...] = ()) -> Weights:
     """Return the weights of a model, or those in the folders of a pipeline.
 
-    Among several complete sets in a folder the usual name wins, then a plain file over a variant (`fp16`,
-    `consolidated`).
+    Among several sets in a folder, one with a usual name such as `model` wins, then `consolidated`, then the first by
+    name. Safetensors files that all have other names, such as `model.fp16`, count as one set.
     """
     for kind in _FORMATS:
         by_folder: defaultdict[str, list[str]] = defaultdict(list)
@@ -80,17 +81,12 @@ def _one_set(paths: list[str], kind: str) -> list[str]:
     if not sets:
         return []
     best = min(sets, key=lambda key: (_rank(key.partition("/")[0]), key))
-    if kind == "safetensors" and _rank(best.partition("/")[0]) > _OWN_NAME:
+    if kind == "safetensors" and _rank(best.partition("/")[0]) == _OTHER:
         return [path for group in sets.values() for path in group]
     return sets[best]
 
 
-_OWN_NAME = 1
-
-
 def _rank(stem: str) -> int:
     if stem in ("model", "diffusion_pytorch_model", "pytorch_model", "adapter_model"):
-        return 0
-    if "consolidated" in stem:
-        return _OWN_NAME
-    return _OWN_NAME + 1
+        return _USUAL
+    return _CONSOLIDATED if "consolidated" in stem else _OTHER
