@@ -19,7 +19,6 @@ from shared.quantity import parse_quantity
 _LONGEST_JOB = 63  # a Job's name is a label of its pods
 _MOST_BYTES = 2**63 - 1
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_SECRET = "spec.credentialsSecret"  # noqa: S105 - the name of a field
 Spec = Mapping[str, Any]
 
 
@@ -125,4 +124,6 @@ def _class_problems(name: str) -> Iterator[LarderError]:
 
 def _secret_problems(name: str) -> Iterator[LarderError]:
     if name and not _OBJECT_NAME.fullmatch(name):
-        yield InvalidName(f"{_SECRET}: {name!r} cannot be the name of a Secret; write only its name, not a path")
+        yield InvalidName(
+            f"spec.credentialsSecret: {name!r} cannot be the name of a Secret; write only its name, not a path"
+        )

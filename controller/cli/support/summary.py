@@ -15,9 +15,7 @@ from controller.cli.support.trim import belongs_to_larder
 from shared.api.kinds import STATUS_KINDS
 
 Json = dict[str, Any]
-
-_NODE_HEADS = ("node", "generation", "observed", "ready", "entries", "reasons", "used", "reserved", "limit",
-               "diskFree", "agent")  # fmt: skip
+NODE_HEAD = "node\tgeneration\tobserved\tready\tentries\treasons\tused\treserved\tlimit\tdiskFree\tagent"
 
 
 def versions(server: Json, cli: str, workloads: Iterable[Json], agents: Counter[str]) -> Json:
@@ -71,9 +69,6 @@ def node_line(model_node: Json) -> str:
         status.get("diskFree", 0), status.get("agentVersion", "") or "-",
     )  # fmt: skip
     return "\t".join(str(cell) for cell in cells)
-
-
-NODE_HEAD = "\t".join(_NODE_HEADS)
 
 
 def status_text(declared: Iterable[Json]) -> str:
