@@ -117,14 +117,14 @@ class Replica:
         app = FastAPI(openapi_url=None)
         reviews = AdmissionMetrics(self.metrics.registry)
         rules = AdmissionSettings(
-            settings.store_root,
-            settings.model_cache_enabled,
-            settings.allowed,
-            settings.mount,
-            settings.placement,
-            frozenset(settings.model_cache_csi_drivers),
-            settings.workloads,
-            settings.scheduler,
+            store_root=settings.store_root,
+            model_cache_enabled=settings.model_cache_enabled,
+            allowed=settings.allowed,
+            mount=settings.mount,
+            placement=settings.placement,
+            csi_drivers=frozenset(settings.model_cache_csi_drivers),
+            workloads=settings.workloads,
+            scheduler=settings.scheduler,
         )
         app.include_router(admission_router(self.catalog, rules, callers, reviews.review))
         username = f"system:serviceaccount:{settings.namespace}:{settings.agent_service_account}"

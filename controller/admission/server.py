@@ -21,8 +21,14 @@ from controller.admission.pods.ephemeral import protect
 from controller.admission.pods.inject_cached_models import Injection, inject_cached_models
 from controller.admission.pods.pod_annotations import Json, annotations_of
 from controller.admission.pods.replica_claims import add_placeholders
-from controller.admission.review import LONGEST_MESSAGE, MalformedReviewError, allow, read_review, refuse
-from controller.admission.review import AdmissionRequest as Review
+from controller.admission.review import (
+    LONGEST_MESSAGE,
+    AdmissionRequest,
+    MalformedReviewError,
+    allow,
+    read_review,
+    refuse,
+)
 from controller.admission.rules.registered import RULES
 from controller.admission.rules.validate import needs_check
 from controller.admission.settings import AdmissionSettings
@@ -47,7 +53,7 @@ _BAD_REQUEST, _TOO_LATE, _TOO_LARGE = 400, 408, 413
 
 _log = structlog.get_logger("admission")
 Outcome = Literal["allowed", "denied", "failed"]
-Decide = Callable[[Review], Awaitable[bytes]]
+Decide = Callable[[AdmissionRequest], Awaitable[bytes]]
 Record = Callable[[str, Outcome, float], None]
 
 
@@ -72,7 +78,7 @@ def admission_router(
     """
     reviews = _Reviews(callers, record)
 
-    async def mutate(review: Review) -> bytes:
+    async def mutate(review: AdmissionRequest) -> bytes:
         change, read = mutate_pod(review, catalog, settings), list[CatalogModel]()
         with suppress(TimeoutError):  # then the pod keeps its download
             async with asyncio.timeout(_LONGEST_READS_S):
@@ -82,14 +88,14 @@ def admission_router(
                     change = mutate_pod(review, catalog, settings)
         return allow(review, change.patch, change.warnings)
 
-    async def inject_named(review: Review) -> bytes:
+    async def inject_named(review: AdmissionRequest) -> bytes:
         change = await add_models(review, catalog)
         return allow(review, change.patch, change.warnings)
 
-    async def mutate_a_job(review: Review) -> bytes:
+    async def mutate_a_job(review: AdmissionRequest) -> bytes:
         return allow(review, mutate_job(review, settings))
 
-    async def check(review: Review) -> bytes:
+    async def check(review: AdmissionRequest) -> bytes:
         return allow(review, warnings=await validate_object(review, catalog, settings))
 
     decisions = {MUTATE_PATH: mutate, INJECT_PATH: inject_named, MUTATE_JOBS_PATH: mutate_a_job, VALIDATE_PATH: check}
@@ -99,7 +105,7 @@ def admission_router(
     return router
 
 
-def mutate_pod(review: Review, catalog: Catalog, settings: AdmissionSettings) -> Injection:
+def mutate_pod(review: AdmissionRequest, catalog: Catalog, settings: AdmissionSettings) -> Injection:
     """Return the changes to a pod, or to a pod's new ephemeral containers. Raises LarderError."""
     pod = review.object
     if review.kind.kind != "Pod" or pod is None:
@@ -111,7 +117,7 @@ def mutate_pod(review: Review, catalog: Catalog, settings: AdmissionSettings) ->
     return inject_cached_models(pod, review.namespace, catalog, settings)
 
 
-async def add_models(review: Review, catalog: Catalog) -> Injection:
+async def add_models(review: AdmissionRequest, catalog: Catalog) -> Injection:
     """Return the changes that give a new pod the Models that it names. Raises LarderError."""
     pod = review.object
     if review.kind.kind != "Pod" or pod is None or review.sub_resource or review.operation != "CREATE":
@@ -122,7 +128,7 @@ async def add_models(review: Review, catalog: Catalog) -> Injection:
     return inject_model_claims(pod, review.namespace, await catalog.injectable_models(review.namespace, names))
 
 
-def mutate_job(review: Review, settings: AdmissionSettings) -> list[Json]:
+def mutate_job(review: AdmissionRequest, settings: AdmissionSettings) -> list[Json]:
     """Return the changes to a new Job. Raises LarderError."""
     job = review.object
     if review.kind.kind != "Job" or job is None or review.sub_resource or review.operation != "CREATE":
@@ -130,7 +136,7 @@ def mutate_job(review: Review, settings: AdmissionSettings) -> list[Json]:
     return add_placeholders(job, settings.workloads)
 
 
-async def validate_object(review: Review, catalog: Catalog, settings: AdmissionSettings) -> list[str]:
+async def validate_object(review: AdmissionRequest, catalog: Catalog, settings: AdmissionSettings) -> list[str]:
     """Return warnings about an object whose kind has a rule. Raises LarderError if it is rejected."""
     rule = _RULES.get(review.kind.kind)
     if rule is None or review.sub_resource:
@@ -202,7 +208,7 @@ def _plain(message: str, status: int) -> Response:
     return Response(message, status_code=status, media_type="text/plain", headers={"Connection": "close"})
 
 
-async def _decided(review: Review, decide: Decide) -> tuple[bytes, Outcome]:
+async def _decided(review: AdmissionRequest, decide: Decide) -> tuple[bytes, Outcome]:
     """Return the response and the outcome; an internal error is reported as a refusal, never as a stack trace."""
     about = {"kind": review.kind.kind, "namespace": review.namespace, "name": review.name, "uid": review.uid}
     try:
