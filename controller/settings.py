@@ -53,7 +53,7 @@ class ControllerSettings(BaseSettings):
     admission_client_ca: Path | None = None  # reviews require a client certificate from this CA
     admission_client_names: str = ""  # common or DNS names of that certificate, comma-separated; any if empty
     tls_name: str = ""  # a DNS name in every replica's certificate, checked when one calls another
-    model_cache_enabled: bool = True
+    model_cache_enabled: bool = True  # whether KServe's pods get ClusterModelCaches and ModelCaches
     allowed_sources: str = ",".join(PUBLIC_SOURCES.patterns)  # for namespaced models: parse_allowed
     allow_patterns: str = ""  # default file patterns, for models that set none themselves: split_patterns
     ignore_patterns: str = ""

@@ -71,7 +71,7 @@ class PodStatus(ObservedStatus, frozen=True, kw_only=True):
 
 
 class JobPod(Object, frozen=True, kw_only=True):
-    """A pod of a metadata Job, which has one container."""
+    """A pod of one of Larder's Jobs, which have one container."""
 
     status: PodStatus = PodStatus()
 
@@ -94,7 +94,7 @@ class ClaimVolume(ApiStruct, frozen=True, kw_only=True):
 
 
 class ClaimPodSpec(ApiStruct, frozen=True, kw_only=True):
-    """The node of a pod, and its volumes."""
+    """The node of a pod, its tolerations and its volumes."""
 
     node_name: str = ""
     tolerations: list[dict[str, Any]] = []

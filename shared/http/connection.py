@@ -43,7 +43,7 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether no unsolicited bytes have arrived."""
+        """Whether no unsolicited bytes have arrived."""
         return not self._ahead
 
     def send(self, data: bytes) -> None:

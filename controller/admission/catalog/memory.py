@@ -1,4 +1,4 @@
-"""The in-memory twin of the catalog, filled by tests."""
+"""The in-memory twin of the catalog."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
