@@ -1,6 +1,6 @@
 {{/*
-Whether the cluster has a definition that is not ours, by the label that all of ours carry. Without a cluster (helm
-template) there is none.
+Whether the cluster has this definition without the label that all of ours have: it belongs to another product. Always
+empty without a cluster (helm template).
 */}}
 {{- define "larder-crds.foreign" -}}
 {{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" . -}}

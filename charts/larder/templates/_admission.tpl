@@ -1,7 +1,7 @@
 {{- /*
-The secret parts of the webhooks' path, as JSON: the first is in the webhooks, the controller accepts all of them. Those of
-the values, else those that the cluster has, else a new one. Made once a rendering, for the webhooks and the Secret must
-show the same.
+The secret parts of the webhooks' path, as JSON: the webhooks use the first, and the controller accepts all. They come from
+the values, else from the cluster, else a new one is created, once per rendering, because the webhooks and the Secret must
+have the same.
 */ -}}
 {{- define "larder.pathKeys" -}}
 {{- if not (hasKey .Values.admission "made") -}}

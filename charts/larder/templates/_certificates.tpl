@@ -3,13 +3,13 @@
 {{- end -}}
 
 {{- /*
-The certificates that this chart makes, as JSON: ca, caKey, caRenewAfter, caDays, bundle, crt, key, renewAfter, oldUntil.
-What the cluster has is kept until two thirds of its life are over. Made once a rendering, for the webhooks and the Secret
-must show the same.
+The certificates that this chart creates, as JSON: ca, caKey, caRenewAfter, caDays, bundle, crt, key, renewAfter, oldUntil.
+Existing ones are kept for two thirds of their lifetime. Created once per rendering, because the webhooks and the Secret
+must have the same.
 
-Another CA comes in three upgrades, for nodes see a changed Secret up to two minutes later than the API server its
-webhooks: first both CAs are trusted and the old one's certificate stays, then the new one signs, then the old one goes.
-Each step waits an hour for the one before.
+A CA is replaced in three upgrades, because nodes see a changed Secret up to two minutes after the API server sees its
+webhooks: first both CAs are trusted and the old certificate stays, then the new CA signs, then the old one is dropped.
+Each step comes at least an hour after the one before.
 */ -}}
 {{- define "larder.certificates" -}}
 {{- if not (hasKey .Values.certificates "made") -}}
@@ -52,8 +52,9 @@ Each step waits an hour for the one before.
 {{- end -}}
 
 {{- /*
-The CA that signs, as JSON: ca, caKey, caRenewAfter, caDays. It lives three times as long as what it signs, so another one
-is made for certificates that live longer than caDays. Helm can count 106,751 days; beyond, a CA would end in the past.
+The CA that signs, as JSON: ca, caKey, caRenewAfter, caDays. It is valid three times as long as what it signs, so
+certificates that are valid for more than caDays need a new one. Helm cannot count more than 106,751 days: a CA with more
+would have expired already.
 */ -}}
 {{- define "larder.authority" -}}
 {{- $root := index . 0 -}}
@@ -70,7 +71,7 @@ is made for certificates that live longer than caDays. Helm can count 106,751 da
 {{- end -}}
 {{- end -}}
 
-{{- /* What verifies the certificate that is in use: from its Secret, or where that was deleted, from the webhooks. */ -}}
+{{- /* The CAs for the certificate in use, from its Secret or, if that was deleted, from the webhooks. */ -}}
 {{- define "larder.trustedBefore" -}}
 {{- $root := index . 0 -}}
 {{- $secret := index . 1 -}}
@@ -84,7 +85,7 @@ is made for certificates that live longer than caDays. Helm can count 106,751 da
 {{- end -}}
 {{- end -}}
 
-{{- /* The CA that the API server shall trust, base64; empty where cert-manager writes it. */ -}}
+{{- /* The CA that the API server should trust, in base64; empty if cert-manager injects it. */ -}}
 {{- define "larder.caBundle" -}}
 {{- $own := .Values.certificates -}}
 {{- if eq $own.provider "helm" -}}

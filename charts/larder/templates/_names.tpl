@@ -10,21 +10,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{- /* Labels that the values add to every object; a second value for one of ours would break selectors. */ -}}
+{{- /* Labels from the values for every object, except those that we set ourselves, which selectors rely on. */ -}}
 {{- define "larder.commonLabels" -}}
 {{- with omit (.Values.commonLabels | default dict) "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/component" "app.kubernetes.io/part-of" "app.kubernetes.io/managed-by" "helm.sh/chart" -}}
 {{- toYaml . -}}
 {{- end -}}
 {{- end -}}
 
-{{- /* What selects the pods of a program; never changes, for selectors cannot. Called with (list $ component). */ -}}
+{{- /* The selector for a program's pods. It must never change: selectors are immutable. Called with (list $ component). */ -}}
 {{- define "larder.selector" -}}
 app.kubernetes.io/name: larder
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
 {{- /*
-What a program's pods are labelled with: nothing that changes with the chart alone, or each upgrade would restart every
+The labels of a program's pods. None of them changes with the chart's version, or every upgrade would restart every
 agent. Called with (list $ component).
 */ -}}
 {{- define "larder.podLabels" -}}
@@ -36,7 +36,7 @@ app.kubernetes.io/part-of: larder
 {{- end }}
 {{- end -}}
 
-{{- /* Labels that the values add to the pods of a program; none of ours can be replaced. Called with (list $ program). */ -}}
+{{- /* Labels from the values for a program's pods, except those that we set ourselves. Called with (list $ program). */ -}}
 {{- define "larder.extraLabels" -}}
 {{- with omit ((index (index . 0).Values (index . 1)).podLabels | default dict) "app.kubernetes.io/name" "app.kubernetes.io/component" "app.kubernetes.io/part-of" -}}
 {{- toYaml . -}}
@@ -59,9 +59,6 @@ app.kubernetes.io/part-of: larder
 {{- (index $root.Values (index . 1)).priorityClassName | default $own -}}
 {{- end -}}
 
-{{- /*
-The account of a program. Called with (list $ "controller" | "agent"). Values of an earlier release may lack the part.
-*/ -}}
 {{- /* The kinds whose pods may have claims from an annotation, as a JSON list; empty if that is switched off. */ -}}
 {{- define "larder.templateWorkloads" -}}
 {{- $values := merge (dict) .Values -}}
@@ -73,16 +70,19 @@ The account of a program. Called with (list $ "controller" | "agent"). Values of
 {{- if dig "devices" "enabled" false (merge (dict) .Values) }}true{{ end -}}
 {{- end -}}
 
-{{- /* The subresources of its Node that an agent may write, in CEL; '' is the Node itself. rig/larder/objects.py has this too. */ -}}
+{{- /* The subresources of its Node that an agent may write, in CEL; '' is the Node itself. Keep rig/larder/objects.py in step. */ -}}
 {{- define "larder.agentNodeParts" -}}
 ''{{ if include "larder.devices" . }}, 'status'{{ end -}}
 {{- end -}}
 
-{{- /* Whether an annotation k is one that an agent may write to its Node, in CEL. rig/larder/objects.py has this too. */ -}}
+{{- /* Whether an agent may write annotation k to its Node, in CEL. Keep rig/larder/objects.py in step. */ -}}
 {{- define "larder.agentAnnotations" -}}
 k.startsWith('larder.dev/'){{ if include "larder.devices" . }} || k == 'KubeDevice/DeviceInfo'{{ end -}}
 {{- end -}}
 
+{{- /*
+The service account of a program. Called with (list $ "controller" | "agent"). Values of an earlier release may lack it.
+*/ -}}
 {{- define "larder.account" -}}
 {{- dig "serviceAccount" "name" "" (index (index . 0).Values (index . 1)) | default (printf "larder-%s" (index . 1)) -}}
 {{- end -}}
@@ -95,7 +95,7 @@ k.startsWith('larder.dev/'){{ if include "larder.devices" . }} || k == 'KubeDevi
 {{- .Values.controller.healthPort | default 8080 -}}
 {{- end -}}
 
-{{- /* How the pods of a program find names. Called with (list $ "controller" | "agent"). */ -}}
+{{- /* The DNS settings of a program's pods. Called with (list $ "controller" | "agent"). */ -}}
 {{- define "larder.dns" -}}
 {{- $program := index (index . 0).Values (index . 1) -}}
 {{- with $program.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" ($program.hostNetwork | default false)) }}
@@ -110,12 +110,12 @@ dnsConfig: {{- toYaml . | nindent 2 }}
 {{- ternary "[::]" "0.0.0.0" (eq .Values.ipFamily "IPv6") -}}
 {{- end -}}
 
-{{- /* Whether the driver of models as devices serves health and metrics: where somebody reads them. */ -}}
+{{- /* Whether the DRA driver serves health and metrics: only if something reads them. */ -}}
 {{- define "larder.draServes" -}}
 {{- if or (dig "dra" "metrics" false (merge (dict) .Values)) .Values.monitoring.monitors }}true{{ end -}}
 {{- end -}}
 
-{{- /* Whether the driver may add devices of plugins to claims. */ -}}
+{{- /* Whether the DRA driver may add devices of plugins to claims. */ -}}
 {{- define "larder.draPlugins" -}}
 {{- $dra := .Values.dra | default dict -}}
 {{- $allow := $dra.allow | default dict -}}
@@ -126,7 +126,7 @@ dnsConfig: {{- toYaml . | nindent 2 }}
 larder.{{ .Release.Namespace }}.svc
 {{- end -}}
 
-{{- /* What both programs are told about sources. */ -}}
+{{- /* The settings for sources, the same for both programs. */ -}}
 {{- define "larder.sourcesEnv" -}}
 {{- with .Values.sources.hfEndpoint }}
 - {name: HF_ENDPOINT, value: {{ quote . }}}
@@ -181,12 +181,12 @@ larder.{{ .Release.Namespace }}.svc
 {{- end }}
 {{- end -}}
 
-{{- /* A quantity as text: helm reads whole numbers as floating ones, and would write 1e+11. */ -}}
+{{- /* A quantity as text: helm reads whole numbers as floats and would write 1e+11. */ -}}
 {{- define "larder.quantity" -}}
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ int64 . }}{{ end -}}
 {{- end -}}
 
-{{- /* What a client of the API server needs. Kubelet's own token is valid for a year after a lapse; this one is not. */ -}}
+{{- /* What a client of the API server needs. Unlike the token that kubelet mounts by default, this one is valid for an hour. */ -}}
 {{- define "larder.kubeApi" -}}
 defaultMode: 0444
 sources:
@@ -213,7 +213,7 @@ runAsGroup: 65532
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{- /* What a short program needs that helm runs as a hook. */ -}}
+{{- /* The resources of the short programs that helm runs as hooks. */ -}}
 {{- define "larder.hookResources" -}}
 requests: {cpu: 10m, memory: 32Mi, ephemeral-storage: 1Mi}
 limits: {memory: 128Mi, ephemeral-storage: 16Mi}

@@ -1,9 +1,9 @@
-{{- /* The secret part of the extender's path: it follows from the one of the webhooks, but not the other way round. */ -}}
+{{- /* The secret part of the extender's path, derived from that of the webhooks, which it does not reveal. */ -}}
 {{- define "larder.schedulerKey" -}}
 {{- printf "scheduler %s" (include "larder.pathKeys" . | fromJsonArray | first) | sha256sum -}}
 {{- end -}}
 
-{{- /* A Secret, because whoever knows the path may ask the extender. */ -}}
+{{- /* Stored in a Secret, because anyone who knows the path can call the extender. */ -}}
 {{- define "larder.schedulerConfig" -}}
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -24,8 +24,8 @@ extenders:
     enableHTTPS: true
     tlsConfig: {caFile: /etc/larder/tls/ca.crt}
     nodeCacheCapable: true
-    httpTimeout: 500ms  # nothing else can be scheduled while an answer is awaited
-    ignorable: false  # else a refused binding, too, would be ignored, and the pod bound without its devices
+    httpTimeout: 500ms  # nothing else is scheduled while the scheduler waits for an answer
+    ignorable: false  # otherwise the scheduler would ignore a refused binding and bind the pod without its devices
     managedResources:
       - {name: larder.dev/devices, ignoredByScheduler: true}
 {{- end -}}
