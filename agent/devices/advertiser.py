@@ -21,7 +21,7 @@ from agent.devices.offers import Combined, combine
 from agent.devices.plugin_set import Answers, PluginSet
 from agent.devices.report import DeviceReport
 from agent.devices.store_contents import LatestContents
-from agent.reconciler.waiting import wait_or_timeout
+from agent.event_wait import wait_or_timeout
 from shared.backoff import Backoff
 from shared.daemon_thread import run_in_daemon_thread
 from shared.devices.info import NodeInfo

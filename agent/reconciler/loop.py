@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import structlog
 
+from agent.event_wait import wait_or_timeout
 from agent.reconciler.activity import Activity
 from agent.reconciler.decide import decide, next_due_s
 from agent.reconciler.executor import ActionExecutor
@@ -19,7 +20,6 @@ from agent.reconciler.own_node import OwnNode
 from agent.reconciler.state_cache import Space, StateCache
 from agent.reconciler.status import entry_statuses, node_conditions
 from agent.reconciler.status_writer import StatusWriter
-from agent.reconciler.waiting import wait_or_timeout
 from agent.store.store import Store
 from shared.api.meta import Condition
 from shared.api.model_node import PROTOCOL, ModelNode, ModelNodeStatus, Phase

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
+from agent.event_wait import wait_or_timeout
 from agent.linux.inotify import InotifyWatch
 from agent.reconciler.activity import Activity
 from agent.reconciler.observation import Fetching, HeldSnapshot, Key, Observation, Removing, Work
 from agent.reconciler.state_cache import Space, StateCache
-from agent.reconciler.waiting import wait_or_timeout
 from agent.store.floor import StoreVolume, shortage_message
 from agent.store.snapshot import Snapshot
 from agent.store.store import Store

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import structlog
 
+from agent.event_wait import wait_or_timeout
 from agent.reconciler.status import fit_size
-from agent.reconciler.waiting import wait_or_timeout
 from shared.api.model_node import PATH, EntryStatus, ModelNodeSpec, ModelNodeStatus
 from shared.backoff import Backoff, Uniform
 from shared.kube.edit import update

@@ -5,7 +5,7 @@ import asyncio
 import uvicorn
 from fastapi import FastAPI
 
-from agent.reconciler.waiting import wait_or_timeout
+from agent.event_wait import wait_or_timeout
 from shared.server.limits import ServerLimits, limited_protocol
 from shared.server.serve import Server
 
