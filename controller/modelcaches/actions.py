@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from controller.manager.actions import Requeue
+from controller.manager.actions import AddFinalizer, DeleteClaim, RemoveFinalizer, Requeue, Resolve, Withdraw
 from controller.modelcaches.job import DownloadOrder
 from controller.modelcaches.templates import StorageManifest
-from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
-from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.api.model_cache import CacheStatus
 from shared.kube.objects import Meta
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from controller.downloads.unbound_claim import lost_reason
-from controller.manager.actions import Requeue
+from controller.manager.actions import AddFinalizer, DeleteClaim, Requeue, Resolve, Withdraw
 from controller.modelcaches.actions import (
     BUSY_S,
     DOWNLOADED,
@@ -28,10 +28,8 @@ from controller.modelcaches.download_steps import decide_job, pause_actions, set
 from controller.modelcaches.removal_steps import decide_deleted, job_removal, running_job_removal
 from controller.modelcaches.templates import StorageManifest, is_of_template, template_of, wanted_bytes
 from controller.modelcaches.view import ModelCacheView
-from controller.models.decide import AddFinalizer, Resolve
 from controller.placement.demand import Resolution
 from controller.provisioning.provision_queue import queued_message
-from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.api.core import PersistentVolume
 from shared.quantity import format_bytes
 

@@ -7,7 +7,7 @@ from typing import assert_never
 import structlog
 
 from controller.downloads.live_jobs import delete_job
-from controller.manager.actions import Requeue
+from controller.manager.actions import AddFinalizer, DeleteClaim, RemoveFinalizer, Requeue, Resolve, Withdraw
 from controller.manager.poll_delay import poll_delay_s
 from controller.modelcaches.act import ModelCacheActor
 from controller.modelcaches.actions import (
@@ -26,11 +26,9 @@ from controller.modelcaches.observe import ModelCacheObserver
 from controller.modelcaches.templates import StorageManifest
 from controller.modelcaches.throttles import holds_slot
 from controller.modelcaches.view import ModelCacheView
-from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
 from controller.models.finalizers import OWN_FINALIZER
 from controller.provisioning.creations import Creations
 from controller.provisioning.provision_queue import ProvisionOrder
-from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.errors import AuthDenied
 from shared.kube.errors import NotFound, Refused
 

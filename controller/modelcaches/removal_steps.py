@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from controller.manager.actions import Requeue
+from controller.manager.actions import DeleteClaim, RemoveFinalizer, Requeue, Withdraw
 from controller.modelcaches.actions import (
     BUSY_S,
     IDLE_S,
@@ -14,8 +14,6 @@ from controller.modelcaches.actions import (
     WriteCacheStatus,
 )
 from controller.modelcaches.view import ModelCacheView
-from controller.models.decide import RemoveFinalizer
-from controller.volumes.decide import DeleteClaim, Withdraw
 
 _RECHECK_FRACTION = (
     0.25  # of the time since the deletion: the longer pods use the cache, the less often they are listed

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from controller.manager.actions import Requeue
+from controller.manager.actions import Requeue, Withdraw
 from controller.modeloperator.download_end import DownloadEnd
 from controller.modeloperator.objects import ModelDownload
-from controller.volumes.decide import Withdraw
 from shared.api.model import ModelPhase
 
 

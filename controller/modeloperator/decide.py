@@ -20,7 +20,7 @@ from typing import Any
 from controller.claims.kinds import Job
 from controller.downloads.outcome import DownloadCompleted, DownloadFailed, DownloadRunning, outcome_of
 from controller.downloads.unbound_claim import unbound_reason
-from controller.manager.actions import Requeue
+from controller.manager.actions import Requeue, Withdraw
 from controller.modeloperator.actions import (
     Action,
     DeleteModelJob,
@@ -46,7 +46,6 @@ from controller.modeloperator.source import source_of
 from controller.modeloperator.taken_name import EARLIER, reason_of_taken_name
 from controller.modeloperator.view import DownloadedModelView
 from controller.provisioning.provision_queue import queued_message
-from controller.volumes.decide import Withdraw
 from shared.api.model import ModelPhase
 from shared.kube.objects import Object
 

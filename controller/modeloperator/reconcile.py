@@ -9,7 +9,7 @@ from typing import assert_never
 import structlog
 
 from controller.downloads.live_jobs import delete_job
-from controller.manager.actions import Requeue
+from controller.manager.actions import Requeue, Withdraw
 from controller.manager.poll_delay import poll_delay_s
 from controller.modeloperator.act import ModelOperatorActor
 from controller.modeloperator.actions import (
@@ -26,7 +26,6 @@ from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.view import DownloadedModelView
 from controller.provisioning.creations import Creations
 from controller.provisioning.provision_queue import ProvisionOrder
-from controller.volumes.decide import Withdraw
 from shared.api.model import Model
 from shared.kube.errors import NotFound, Refused
 from shared.kube.objects import Key

@@ -4,26 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from controller.manager.actions import Requeue
+from controller.manager.actions import AddFinalizer, RemoveFinalizer, Requeue, Resolve
 from controller.models.report import Report, report
 from controller.models.view import ModelView
 from controller.placement.demand import Resolution
 from shared.errors import SourceChanged
-
-
-@dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Hold the object's deletion until its files have been removed."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Release the object: nothing is left to clean up, or no node will answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolve:
-    """Ask the source for its commit and file list; the answer arrives in a later view."""
 
 
 @dataclass(frozen=True, slots=True)

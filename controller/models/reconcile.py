@@ -7,19 +7,9 @@ from typing import assert_never
 
 import structlog
 
-from controller.manager.actions import Requeue
+from controller.manager.actions import AddFinalizer, RemoveFinalizer, Requeue, Resolve
 from controller.models.act import ModelActor
-from controller.models.decide import (
-    Action,
-    AddFinalizer,
-    CheckDrift,
-    DiscardAnswer,
-    RecordResolution,
-    RemoveFinalizer,
-    Resolve,
-    WriteStatus,
-    decide,
-)
+from controller.models.decide import Action, CheckDrift, DiscardAnswer, RecordResolution, WriteStatus, decide
 from controller.models.drift import DriftChecker
 from controller.models.finalizers import OWN_FINALIZER, finalizer_of
 from controller.models.observe import ModelObserver

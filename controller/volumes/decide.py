@@ -12,12 +12,11 @@ recreated if pods still need it.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from controller.manager.actions import Requeue
+from controller.manager.actions import DeleteClaim, Requeue, Withdraw
 from controller.provisioning.provision_queue import ordinal_bound
 from controller.volumes.templates import VolumeManifest
 from controller.volumes.view import VolumeView
 from shared.api.core import BOUND, PersistentVolume, PersistentVolumeClaim
-from shared.kube.objects import Meta
 
 UNUSED_S = 30.0  # so that a rollout, or pods created one after another, keep their claim
 UNBOUND_S = 20.0  # binding takes about a second
@@ -38,20 +37,8 @@ class Provision:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Remove a creation that still waits for its turn."""
-
-
-@dataclass(frozen=True, slots=True)
 class ListPods:
     """List the namespace's pods live, and decide again."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteClaim:
-    """Delete the claim that was read."""
-
-    seen: Meta
 
 
 @dataclass(frozen=True, slots=True)

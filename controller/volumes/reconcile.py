@@ -6,21 +6,12 @@ from typing import assert_never
 
 import structlog
 
-from controller.manager.actions import Requeue
+from controller.manager.actions import DeleteClaim, Requeue, Withdraw
 from controller.manager.pod_events import PodEvents
 from controller.provisioning.creations import Creations
 from controller.provisioning.provision_queue import ProvisionOrder
 from controller.volumes.act import VolumeActor
-from controller.volumes.decide import (
-    Action,
-    DeleteClaim,
-    DeleteVolume,
-    ListPods,
-    Provision,
-    ReportReason,
-    Withdraw,
-    decide,
-)
+from controller.volumes.decide import Action, DeleteVolume, ListPods, Provision, ReportReason, decide
 from controller.volumes.keys import VolumeKey
 from controller.volumes.observe import VolumeObserver
 from controller.volumes.templates import VolumeManifest

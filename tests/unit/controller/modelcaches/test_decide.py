@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.manager.actions import Requeue
+from controller.manager.actions import AddFinalizer, DeleteClaim, RemoveFinalizer, Requeue, Resolve, Withdraw
 from controller.modelcaches.actions import (
     Action,
     DeleteCacheVolume,
@@ -23,10 +23,8 @@ from controller.modelcaches.decide import decide
 from controller.modelcaches.download_steps import current_job
 from controller.modelcaches.report import status_of
 from controller.modelcaches.view import ModelCacheView
-from controller.models.decide import AddFinalizer, RemoveFinalizer, Resolve
 from controller.models.view import Obstacle
 from controller.provisioning.creation_failure import CreationFailure
-from controller.volumes.decide import DeleteClaim, Withdraw
 from shared.api.core import ClaimRef, PersistentVolume, StatusWithConditions, StorageClass, VolumeSpec
 from shared.api.meta import Condition
 from shared.api.model_cache import ModelCacheStatus

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tests.builders.models_on_claims as build
-from controller.manager.actions import Requeue
+from controller.manager.actions import Requeue, Withdraw
 from controller.modeloperator.actions import (
     Action,
     DeleteModelJob,
@@ -23,7 +23,6 @@ from controller.modeloperator.objects import ModelDownload
 from controller.modeloperator.source import wanted_digest
 from controller.modeloperator.view import DownloadedModelView
 from controller.provisioning.creation_failure import CreationFailure
-from controller.volumes.decide import Withdraw
 from shared.api.core import StorageClass
 from shared.api.model import ModelObjectStatus
 from shared.download_report import DownloadReport

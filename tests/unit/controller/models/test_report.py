@@ -7,16 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.manager.actions import Requeue
-from controller.models.decide import (
-    AddFinalizer,
-    DiscardAnswer,
-    RecordResolution,
-    RemoveFinalizer,
-    Resolve,
-    WriteStatus,
-    decide,
-)
+from controller.manager.actions import AddFinalizer, RemoveFinalizer, Requeue, Resolve
+from controller.models.decide import DiscardAnswer, RecordResolution, WriteStatus, decide
 from controller.models.report import report
 from controller.models.view import ModelView, Obstacle, ResolverAnswer, TargetNode
 from controller.placement.demand import Resolution

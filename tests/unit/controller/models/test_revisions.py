@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.manager.actions import Requeue
-from controller.models.decide import CheckDrift, DiscardAnswer, RecordResolution, Resolve, WriteStatus, decide
+from controller.manager.actions import Requeue, Resolve
+from controller.models.decide import CheckDrift, DiscardAnswer, RecordResolution, WriteStatus, decide
 from controller.models.report import report
 from controller.models.status import cache_status, recorded_status
 from controller.models.view import ModelView, Obstacle, PendingRemoval, ResolverAnswer, TargetNode, Upstream

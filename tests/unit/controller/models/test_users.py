@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from controller.admission.catalog.memory import MemoryCatalog
-from controller.manager.actions import Requeue
-from controller.models.decide import RemoveFinalizer, WriteStatus, decide
+from controller.manager.actions import RemoveFinalizer, Requeue
+from controller.models.decide import WriteStatus, decide
 from controller.models.users import known_users, live_users
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.manager.actions import Requeue
+from controller.manager.actions import DeleteClaim, Requeue, Withdraw
 from controller.placement.volume_names import SnapshotVolume
 from controller.provisioning.creation_failure import CreationFailure
 from controller.volumes.decide import (
@@ -18,12 +18,10 @@ from controller.volumes.decide import (
     TERMINATING,
     UNBOUND_S,
     UNUSED_S,
-    DeleteClaim,
     DeleteVolume,
     ListPods,
     Provision,
     ReportReason,
-    Withdraw,
     decide,
 )
 from controller.volumes.keys import VolumeKey
