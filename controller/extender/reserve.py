@@ -69,7 +69,7 @@ class DeviceReserver:
     pods: Cache[DevicePod]
     worker: DeviceWorker
     store: ReservationStore
-    conflict: Callable[[], None] = lambda: None  # called when another replica wrote first
+    on_conflict: Callable[[], None] = lambda: None  # called when another replica wrote first
     _commits: GroupCommit[_Change, DeviceReservation | None] = field(init=False)
     _attempts: Iterator[int] = field(default_factory=itertools.count, init=False)
     # This replica's reservations whose bindings may still arrive, by node and pod uid, with the time they began.
@@ -177,7 +177,7 @@ class DeviceReserver:
             try:
                 outcomes, is_written = await self._try(reserved, changes)
             except Conflict:
-                self.conflict()
+                self.on_conflict()
                 continue
             if is_live or is_written or not any(isinstance(outcome, NotBound) for outcome in outcomes):
                 return outcomes
