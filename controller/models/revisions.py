@@ -15,10 +15,11 @@ _MAX_SHOWN = 3
 _SHORT = 12
 
 
-def first_few(names: Iterable[str], limit: int = _MAX_SHOWN) -> str:
+def first_few(names: Iterable[str]) -> str:
     """Return the first names, and how many more there are."""
     listed = list(names)
-    return ", ".join(listed[:limit]) + (f" and {len(listed) - limit} more" if len(listed) > limit else "")
+    more = f" and {len(listed) - _MAX_SHOWN} more" if len(listed) > _MAX_SHOWN else ""
+    return ", ".join(listed[:_MAX_SHOWN]) + more
 
 
 def short(revision: str) -> str:

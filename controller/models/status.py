@@ -9,7 +9,7 @@ from controller.manager.conditions import DRIFTED, REFRESHED, ConditionUpdate, w
 from controller.models.decide import RecordResolution
 from controller.models.kstatus import model_progress
 from controller.models.report import MAX_LISTED, Report
-from controller.models.revisions import up_to_date
+from controller.models.revisions import first_few, up_to_date
 from controller.models.view import ModelView
 from shared.api.base_model import BaseModelStatus, State
 from shared.api.cluster_model_cache import ClusterModelCacheStatus
@@ -73,15 +73,7 @@ def cache_status(
 ) -> ClusterModelCacheStatus:
     """Return the status of a ClusterModelCache: Ready when every Ready node of the group has the model."""
     status = _common_status(view, report, before, stamp, ready=report.overall == "Ready")
-    return msgspec.structs.replace(
-        status, storage_status=report.overall, printed_groups=printed_names(view.demand.groups)
-    )
-
-
-def printed_names(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names and the number of others, for a column of `kubectl get`."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return msgspec.structs.replace(status, storage_status=report.overall, printed_groups=first_few(view.demand.groups))
 
 
 def _common_status(view: ModelView, report: Report, before: S, stamp: str, *, ready: bool) -> S:

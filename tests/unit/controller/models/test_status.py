@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.models.status import printed_names
+from controller.models.revisions import first_few
 
 
 @pytest.mark.parametrize(
@@ -10,4 +10,4 @@ from controller.models.status import printed_names
     [((), ""), (("a",), "a"), (("a", "b", "c"), "a, b, c"), (("a", "b", "c", "d", "e"), "a, b, c and 2 more")],
 )
 def test_the_column_shows_at_most_three_names(names: tuple[str, ...], printed: str) -> None:
-    assert printed_names(names) == printed
+    assert first_few(names) == printed
