@@ -47,12 +47,12 @@ def id_leaf(identity: str) -> str:
     return f"{_MODELS_PREFIX}{short_id(identity)}/id/{short_id(identity)}"
 
 
-def fitting(identities: Iterable[str], most_bytes: int = MAX_MODELS_TEXT) -> list[str]:
+def fitting(identities: Iterable[str]) -> list[str]:
     """Return as many models, in order of their ids, as fit into the annotation."""
-    chosen = []
+    chosen, left_bytes = [], MAX_MODELS_TEXT
     for identity in sorted(identities):
-        most_bytes -= _COPIES * (len(ready_leaf(identity)) + len(id_leaf(identity)) + 2 * _PER_NAME)
-        if most_bytes < 0:
+        left_bytes -= _COPIES * (len(ready_leaf(identity)) + len(id_leaf(identity)) + 2 * _PER_NAME)
+        if left_bytes < 0:
             break
         chosen.append(identity)
     return chosen

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psutil
 
+_PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 _LIMIT, _LIMIT_OF_V1 = "memory.max", "memory.limit_in_bytes"
 
 
@@ -14,9 +15,7 @@ def _available_bytes() -> int:
 
 
 def cache_bytes(
-    available_bytes: Callable[[], int] = _available_bytes,
-    proc: Path = Path("/proc"),
-    groups: Path = Path("/sys/fs/cgroup"),
+    available_bytes: Callable[[], int] = _available_bytes, proc: Path = _PROC, groups: Path = _GROUPS
 ) -> int:
     """Return the minimum of the node's available memory and our cgroups' limits, in bytes.
 
@@ -28,9 +27,9 @@ def cache_bytes(
         return 0
 
 
-def memory_limit_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int:
+def memory_limit_bytes() -> int:
     """Return the minimum of the node's memory and our cgroups' limits, in bytes."""
-    return min([int(psutil.virtual_memory().total), *_limits(proc, groups)])
+    return min([int(psutil.virtual_memory().total), *_limits(_PROC, _GROUPS)])
 
 
 def _limits(proc: Path, groups: Path) -> Iterator[int]:

@@ -10,7 +10,7 @@ from shared.kube.transport import Kube
 
 T = TypeVar("T", bound=Object)
 NAME_CONFLICT, NAME_TOO_LONG = "NameConflict", "NameTooLong"
-LONGEST_NAME = 253  # of a claim, a volume or a pod
+_LONGEST_NAME = 253  # of a claim, a volume or a pod
 _CONFLICT, _UNPROCESSABLE, _SHOWN = 409, 422, 60
 
 
@@ -27,13 +27,13 @@ class RefusedName(Refused):
         return self._reason
 
 
-def check_name(kind: str, name: str, longest: int = LONGEST_NAME) -> None:
+def _check_name(kind: str, name: str) -> None:
     """Raise RefusedName if a name is too long for an object of this kind."""
-    if len(name) > longest:
+    if len(name) > _LONGEST_NAME:
         raise RefusedName(
             NAME_TOO_LONG,
-            f"the name of {kind} {name[:_SHOWN]}... has {len(name)} characters, and at most {longest} are allowed; "
-            "create its owner under a shorter name",
+            f"the name of {kind} {name[:_SHOWN]}... has {len(name)} characters, and at most {_LONGEST_NAME} are "
+            "allowed; create its owner under a shorter name",
         )
 
 
@@ -67,7 +67,7 @@ async def create_exclusively(
         KubeError: The request failed.
     """
     kind, name = str(body["kind"]), str(body["metadata"]["name"])
-    check_name(kind, name)
+    _check_name(kind, name)
     try:
         await kube.request("POST", collection, body=body)
     except AlreadyExists:

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,20 +56,15 @@ def not_after(pem: str) -> float:
     return load_pem_x509_certificate(pem.encode()).not_valid_after_utc.timestamp()
 
 
-async def reload_certificate(
-    tls: Tls,
-    context: ssl.SSLContext,
-    seen: _Stamp,
-    on_expiry: _OnExpiry = lambda _: None,
-    every_s: float = _RELOAD_S,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+async def _reload_certificate(
+    tls: Tls, context: ssl.SSLContext, seen: _Stamp, on_expiry: _OnExpiry, every_s: float
 ) -> None:
     """Reload the pair whenever its files differ from those `seen`; if loading fails, the last pair stays.
 
     `on_expiry` is called with the expiry of each new certificate, in seconds since 1970.
     """
     while True:
-        await sleep(every_s)
+        await asyncio.sleep(every_s)
         try:
             stamp = tls.stamp()
             if stamp == seen:
@@ -170,7 +165,7 @@ async def _certificate_kept_current(
     assert config.ssl is not None  # noqa: S101 - uvicorn makes one where it is given a certificate
     config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
     _report_expiry(tls, on_expiry)
-    reloading = asyncio.create_task(reload_certificate(tls, config.ssl, seen, on_expiry, reload_s))
+    reloading = asyncio.create_task(_reload_certificate(tls, config.ssl, seen, on_expiry, reload_s))
     try:
         yield
     finally:

@@ -12,12 +12,12 @@ MAX_PAGES = 2_000  # a page has a thousand entries or more
 LONGEST_LIST_S = 900.0  # because sources are untrusted; the largest allowed listing takes minutes
 
 
-def bounded(entries: Iterable[T], what: str, most: int = MAX_ENTRIES) -> Iterator[T]:
-    """Yield entries up to a limit; raises TooManyFiles beyond it, without reading or keeping more."""
+def bounded(entries: Iterable[T], what: str) -> Iterator[T]:
+    """Yield up to MAX_ENTRIES entries; raises TooManyFiles beyond it, without reading or keeping more."""
     for count, entry in enumerate(entries, 1):
-        if count > most:
+        if count > MAX_ENTRIES:
             raise TooManyFiles(
-                f"{what} has more than {most} entries, which is more than Larder can store; choose fewer files"
+                f"{what} has more than {MAX_ENTRIES} entries, which is more than Larder can store; choose fewer files"
             )
         yield entry
 
