@@ -24,7 +24,7 @@ def model_caches_controller(cluster: ClusterState, reconciler: ModelCacheReconci
     return Controller(
         name="modelcaches",
         key=ModelCacheKey,
-        all_keys=lambda: (_key(cache) for cache in cluster.model_caches),
+        all_keys=lambda: (ModelCacheKey(*cache.key) for cache in cluster.model_caches),
         for_=(on(cluster.changed.model_cache, _of_cache),),
         owns=(
             on(cluster.volumes.claim_changed, lambda claim: _on_claim(cluster, claim.key)),
@@ -38,24 +38,21 @@ def model_caches_controller(cluster: ClusterState, reconciler: ModelCacheReconci
 
 
 def _of_cache(before: ModelCache | None, after: ModelCache | None) -> Iterator[ModelCacheKey]:
-    return (_key(cache) for cache in (before, after) if cache is not None)
+    return (ModelCacheKey(*cache.key) for cache in (before, after) if cache is not None)
 
 
 def _on_claim(cluster: ClusterState, claim: Key) -> Iterator[ModelCacheKey]:
     caches = cluster.model_caches_in(claim.namespace)
-    return (_key(cache) for cache in caches if claim.name in (cache.metadata.name, cache.status.claim))
+    return (ModelCacheKey(*cache.key) for cache in caches if claim.name in (cache.metadata.name, cache.status.claim))
 
 
 def _on_user(cluster: ClusterState, before: Pod | None, after: Pod | None) -> Iterator[ModelCacheKey]:
     """Yield the deleted caches that a pod may have been the last to mount."""
     pod = after or before
     if pod is not None and pod.spec.claims:
-        caches = cluster.model_caches_in(pod.metadata.namespace)
-        yield from (_key(c) for c in caches if c.metadata.deletion_timestamp and c.status.claim in pod.spec.claims)
-
-
-def _key(cache: ModelCache) -> ModelCacheKey:
-    return ModelCacheKey(cache.metadata.namespace, cache.metadata.name)
+        for cache in cluster.model_caches_in(pod.metadata.namespace):
+            if cache.metadata.deletion_timestamp and cache.status.claim in pod.spec.claims:
+                yield ModelCacheKey(*cache.key)
 
 
 def cache_of_pod(pod: JobPod) -> Iterator[ModelCacheKey]:

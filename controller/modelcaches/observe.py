@@ -115,7 +115,7 @@ class ModelCacheObserver:
         groups = {name for node in nodes for name in self.cluster.membership.of(node)}
         found = (self.cluster.group(name) for name in groups)
         most = {group.metadata.name: group.spec.max_concurrent_nodes for group in found if group is not None}
-        others = [(key.namespace, reached) for key, reached in running.items() if key != _key(view.cache)]
+        others = [(key.namespace, reached) for key, reached in running.items() if key != ModelCacheKey(*view.cache.key)]
         return replace(
             view,
             waits_for=why_wait(view.demand.namespace, most, others),
@@ -177,7 +177,7 @@ class ModelCacheObserver:
             return replace(view, outdated_job=earlier) if earlier is not None and earlier.end is None else view
         pods = await pods_of_job(self.kube, view.demand.namespace, name)
         refused = await self._why_secret_refused(view.demand) if job.end is None and not going else ""
-        percent = self.progress.percent_of(_key(view.cache), pods)
+        percent = self.progress.percent_of(ModelCacheKey(*view.cache.key), pods)
         return replace(view, job=job, pods=pods, percent=percent, secret_refused=refused)
 
     async def _why_secret_refused(self, demand: Demand) -> str:
@@ -191,7 +191,3 @@ class ModelCacheObserver:
         """Return the cache's Job of that name; anyone who may write a status could name another."""
         found = await read_job(self.kube, view.demand.namespace, name)
         return found if found is not None and is_job_of(found, view.cache.metadata) else None
-
-
-def _key(cache: ModelCache) -> ModelCacheKey:
-    return ModelCacheKey(cache.metadata.namespace, cache.metadata.name)

@@ -55,8 +55,7 @@ class ModelCacheReconciler:
         """Learn which downloads run, before another one starts."""
         for cache in self.observer.cluster.model_caches:
             if cache.status.job and cache.status.storage_status in ("pvcCreated", "Downloading"):
-                key = ModelCacheKey(cache.metadata.namespace, cache.metadata.name)
-                self._running[key] = self.observer.groups_of(cache)
+                self._running[ModelCacheKey(*cache.key)] = self.observer.groups_of(cache)
 
     async def stop(self) -> None:
         """Drop the state of this leadership."""
