@@ -70,6 +70,10 @@ class Api:
         except httpx.HTTPError:
             return False
 
+    def lists_kind(self, group_version: str, kind: str) -> bool:
+        """Return whether discovery lists a kind below a path such as `/apis/apps/v1`."""
+        return self.answers(group_version) and any(r["kind"] == kind for r in self.get(group_version)["resources"])
+
 
 def _message(response: httpx.Response) -> str:
     try:

@@ -1,6 +1,7 @@
 """The KServe controller as a process beside the control plane, with its webhooks active."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 from rig.binaries import KSERVE, locate
@@ -50,18 +51,15 @@ class KServe(Running):
             self._process.stop()
 
     def _install_kinds(self) -> None:
-        found = manifests.definitions(self._files)
+        """Install the CRDs and wait until discovery lists their kinds, which KServe checks only once at start."""
+        api, found = self._plane.api, manifests.definitions(self._files)
         for definition in found:
-            self._plane.api.ensure(*self._posted(definition))
+            api.ensure(*self._posted(definition))
         for definition in found:
             spec = definition["spec"]
             path, kind = f"/apis/{spec['group']}/{spec['versions'][-1]['name']}", spec["names"]["kind"]
-            wait_until(lambda at=path, kind=kind: self._lists(at, kind), _SERVED_S, f"{kind} in the list of {path}")  # type: ignore[misc]
-
-    def _lists(self, group_version: str, kind: str) -> bool:
-        """Return whether discovery lists a kind, which KServe checks only once at start."""
-        api = self._plane.api
-        return api.answers(group_version) and any(r["kind"] == kind for r in api.get(group_version)["resources"])
+            listed = partial(api.lists_kind, path, kind)
+            wait_until(listed, _SERVED_S, f"{kind} in the list of {path}")
 
     def _run(self, program: Path) -> str:
         certificates, port, probe = self._state / _CERTIFICATES, free_port(), free_port()

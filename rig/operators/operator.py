@@ -89,11 +89,7 @@ class Operator(Running):
             spec["conversion"] = {"strategy": "Webhook", "webhook": webhook}
         self._plane.api.ensure(_DEFINITIONS, definition)
         served = f"/apis/{spec['group']}/{spec['versions'][-1]['name']}"
-        wait_until(lambda: self._lists(served, kind), _SERVED_S, f"{kind} in the list of {served}")
-
-    def _lists(self, group_version: str, kind: str) -> bool:
-        api = self._plane.api
-        return api.answers(group_version) and any(r["kind"] == kind for r in api.get(group_version)["resources"])
+        wait_until(lambda: self._plane.api.lists_kind(served, kind), _SERVED_S, f"{kind} in the list of {served}")
 
     def _confine_to_own_pods(self, configuration: Json) -> None:
         """Limit webhooks for pods to the operator's own, as its installation does by patching its manifests."""
