@@ -18,9 +18,10 @@ from controller.admission.errors import AdmissionFailure, AdmissionRefused
 from controller.admission.model_injector.annotations import requested_names
 from controller.admission.model_injector.inject_model_claims import inject_model_claims
 from controller.admission.pods.ephemeral import protect
-from controller.admission.pods.inject_cached_models import Injection, inject_cached_models
+from controller.admission.pods.inject_cached_models import inject_cached_models
 from controller.admission.pods.pod_annotations import Json, annotations_of
 from controller.admission.pods.replica_claims import add_placeholders
+from controller.admission.pods.result import PodChanges
 from controller.admission.review import (
     LONGEST_MESSAGE,
     AdmissionRequest,
@@ -105,26 +106,26 @@ def admission_router(
     return router
 
 
-def mutate_pod(review: AdmissionRequest, catalog: Catalog, settings: AdmissionSettings) -> Injection:
+def mutate_pod(review: AdmissionRequest, catalog: Catalog, settings: AdmissionSettings) -> PodChanges:
     """Return the changes to a pod, or to a pod's new ephemeral containers. Raises LarderError."""
     pod = review.object
     if review.kind.kind != "Pod" or pod is None:
-        return Injection()
+        return PodChanges()
     if review.sub_resource == "ephemeralcontainers":
         return protect(pod, review.old_object or {}, settings.store_root)
     if review.sub_resource or review.operation != "CREATE":
-        return Injection()
+        return PodChanges()
     return inject_cached_models(pod, review.namespace, catalog, settings)
 
 
-async def add_models(review: AdmissionRequest, catalog: Catalog) -> Injection:
+async def add_models(review: AdmissionRequest, catalog: Catalog) -> PodChanges:
     """Return the changes that give a new pod the Models that it names. Raises LarderError."""
     pod = review.object
     if review.kind.kind != "Pod" or pod is None or review.sub_resource or review.operation != "CREATE":
-        return Injection()
+        return PodChanges()
     names = requested_names(annotations_of(pod))
     if names is None:
-        return Injection()
+        return PodChanges()
     return inject_model_claims(pod, review.namespace, await catalog.injectable_models(review.namespace, names))
 
 

@@ -30,18 +30,18 @@ from controller.admission.pods.containers import (
     mounts_of,
     path_of,
 )
-from controller.admission.pods.inject_cached_models import Injection
 from controller.admission.pods.model_mounts import chosen_containers
 from controller.admission.pods.named_models import parse_reference, references_in, variables_of
 from controller.admission.pods.patch import json_patch
 from controller.admission.pods.pod_annotations import NAMED_MODELS, VARIABLE, Json, annotations_of, labels_of
+from controller.admission.pods.result import PodChanges
 from shared.names import INJECTED_LABEL
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _LONGEST_VOLUME, _HASH_HEX = 63, 8
 
 
-def inject_model_claims(pod: Mapping[str, Any], namespace: str, models: Mapping[str, InjectableModel]) -> Injection:
+def inject_model_claims(pod: Mapping[str, Any], namespace: str, models: Mapping[str, InjectableModel]) -> PodChanges:
     """Return the changes that give a pod the Models that it names; none on a second pass. Raises AdmissionRefused.
 
     `models` are those of the pod's namespace that exist, by name.
@@ -49,7 +49,7 @@ def inject_model_claims(pod: Mapping[str, Any], namespace: str, models: Mapping[
     annotations = annotations_of(pod)
     names = requested_names(annotations)
     if names is None:
-        return Injection()
+        return PodChanges()
     check_mounts(pod["spec"])
     wanted = [_usable(name, models.get(name), namespace) for name in names]
     request = read_request(names, annotations)
@@ -61,7 +61,7 @@ def inject_model_claims(pod: Mapping[str, Any], namespace: str, models: Mapping[
     for container in _chosen(draft, request):
         ensure_variables(container, variables)
     draft.setdefault("metadata", {})["labels"] = labels_of(draft) | {INJECTED_LABEL: "true"}
-    return Injection(tuple(json_patch(dict(pod), draft)), tuple(unknown_annotation_warnings(annotations)))
+    return PodChanges(tuple(json_patch(dict(pod), draft)), tuple(unknown_annotation_warnings(annotations)))
 
 
 def volume_name(model: str) -> str:

@@ -6,12 +6,12 @@ from typing import Any
 
 from controller.admission.paths import reaches
 from controller.admission.pods.containers import force_read_only
-from controller.admission.pods.inject_cached_models import Injection
 from controller.admission.pods.patch import json_patch
 from controller.admission.pods.pod_annotations import Json
+from controller.admission.pods.result import PodChanges
 
 
-def protect(pod: Mapping[str, Any], before: Mapping[str, Any], store_root: str) -> Injection:
+def protect(pod: Mapping[str, Any], before: Mapping[str, Any], store_root: str) -> PodChanges:
     """Return the changes that make the new ephemeral containers' mounts of the store read-only."""
     hosted = ((v.get("name", ""), (v.get("hostPath") or {}).get("path", "")) for v in pod["spec"].get("volumes") or [])
     volumes = {name for name, path in hosted if path and reaches(path, store_root)}
@@ -22,4 +22,4 @@ def protect(pod: Mapping[str, Any], before: Mapping[str, Any], store_root: str) 
             force_read_only(container, volumes)
     patch = json_patch(dict(pod), draft)
     warnings = ("the model store is mounted read-only in ephemeral containers",) if patch else ()
-    return Injection(tuple(patch), warnings)
+    return PodChanges(tuple(patch), warnings)

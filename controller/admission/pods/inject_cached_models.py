@@ -2,10 +2,9 @@
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from controller.admission.catalog.port import Catalog, CatalogModel
+from controller.admission.catalog.port import Catalog
 from controller.admission.pods.base_models import inject_base_model, release_base_model
 from controller.admission.pods.containers import check_mounts
 from controller.admission.pods.device_scheduling import concerns_scheduler, ensure_scheduled
@@ -29,7 +28,7 @@ from controller.admission.pods.pod_annotations import (
     record_placement,
 )
 from controller.admission.pods.replica_claims import give_claims
-from controller.admission.pods.result import InjectionResult
+from controller.admission.pods.result import InjectionResult, PodChanges
 from controller.admission.pods.scheduling import replace_items
 from controller.admission.pods.volumes import PodVolumes, check_host_paths, claim_of, pod_volumes
 from controller.admission.settings import AdmissionSettings
@@ -38,25 +37,16 @@ from controller.placement.volume_names import SnapshotVolume
 from shared.names import USES_PREFIX
 
 
-@dataclass(frozen=True, slots=True)
-class Injection:
-    """The changes, the warnings for the pod's creator, and a cache whose files must be read for a better decision."""
-
-    patch: tuple[Json, ...] = ()
-    warnings: tuple[str, ...] = ()
-    unread: CatalogModel | None = None
-
-
 def inject_cached_models(
     pod: Mapping[str, Any], namespace: str, catalog: Catalog, settings: AdmissionSettings
-) -> Injection:
+) -> PodChanges:
     """Return the changes that give a pod its models; none on a second pass. Raises AdmissionRefused.
 
     A pod that names a base model gets it or is rejected; a KServe pod without a matching cache keeps its own download.
     """
     to_schedule = settings.scheduler and concerns_scheduler(pod)
     if not has_keys(pod) and not to_schedule:
-        return Injection()
+        return PodChanges()
     check_mounts(pod["spec"])
     draft: Json = copy.deepcopy(dict(pod))
     _clear_records(draft)
@@ -79,7 +69,7 @@ def inject_cached_models(
     if to_schedule:
         warnings += ensure_scheduled(draft)
     unread = next((r.unread for r in results if r.unread), None)
-    return Injection(tuple(json_patch(dict(pod), draft)), tuple(warnings), unread)
+    return PodChanges(tuple(json_patch(dict(pod), draft)), tuple(warnings), unread)
 
 
 def _inject_requested(

@@ -1,4 +1,4 @@
-"""The result of one of a pod's requests for a model."""
+"""The result of each of a pod's requests for a model, and of all of them together."""
 
 from dataclasses import dataclass
 
@@ -16,6 +16,15 @@ class InjectionResult:
     model: tuple[str, str] | None = None
     volume: Json | None = None
     selects: bool = False
+    warnings: tuple[str, ...] = ()
+    unread: CatalogModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodChanges:
+    """The patch, the warnings for the pod's creator, and a cache whose files must be read for a better decision."""
+
+    patch: tuple[Json, ...] = ()
     warnings: tuple[str, ...] = ()
     unread: CatalogModel | None = None
 

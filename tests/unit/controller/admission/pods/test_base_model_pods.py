@@ -8,8 +8,9 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import InvalidPath, ModelNotFound, ModelNotReady, MountConflict, NamespaceNotAllowed
-from controller.admission.pods.inject_cached_models import Injection, inject_cached_models
+from controller.admission.pods.inject_cached_models import inject_cached_models
 from controller.admission.pods.pod_annotations import read_models
+from controller.admission.pods.result import PodChanges
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Rewrite, base_model_pod, plain_pod
 from shared.names import USER_LABEL, ready_label, snapshot_label, uses_label
@@ -19,7 +20,7 @@ MOUNT = {"name": "larder-model", "mountPath": "/opt/ml/model", "readOnly": True}
 
 
 def test_a_plain_pod_is_answered_without_a_lookup(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
-    assert inject_cached_models(plain_pod("p", {"other": "x"}), "default", catalog, settings) == Injection()
+    assert inject_cached_models(plain_pod("p", {"other": "x"}), "default", catalog, settings) == PodChanges()
     assert catalog.lookups == 0
 
 
