@@ -11,7 +11,7 @@ import httpx
 
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program
-from rig.running import Running
+from rig.running import RunningProcess
 from shared.sources.azure.requests import sign, string_to_sign
 
 _READY_S = 120.0
@@ -19,14 +19,13 @@ _TIMEOUT_S = 30.0
 _VERSION = "2021-12-02"
 
 
-class Azure(Running):
+class Azure(RunningProcess):
     """A running server; use as a context manager. It has one account with its own key."""
 
     account = "rigaccount"
 
     def __init__(self, azurite: Path, state: Path) -> None:
         self._program, self._state, self._port = azurite, state, free_port()
-        self._process: Process | None = None
         self.key = base64.b64encode(secrets.token_bytes(64)).decode()
         self.endpoint = f"http://{LOOPBACK}:{self._port}"
         self.client = httpx.Client(base_url=self.endpoint, timeout=_TIMEOUT_S, trust_env=False)
@@ -42,8 +41,7 @@ class Azure(Running):
     def stop(self) -> None:
         """Stop the server."""
         self.client.close()
-        if self._process:
-            self._process.stop()
+        super().stop()
 
     def make_container(self, container: str, *, public: str = "") -> None:
         """Create a container; `public` is `container` or `blob` to let everybody read."""

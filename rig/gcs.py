@@ -8,7 +8,7 @@ import httpx
 from rig.google_account import GoogleAccount
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program
-from rig.running import Running
+from rig.running import RunningProcess
 from rig.scripted_http import ScriptedRequest, ScriptedServer, reply
 
 _READY_S = 60.0
@@ -17,7 +17,7 @@ _BUCKETS = "/storage/v1/b/"
 _PASSED_ON = ("content-type", "content-range", "etag", "x-goog-generation")
 
 
-class Gcs(Running):
+class Gcs(RunningProcess):
     """A running server; use as a context manager.
 
     The server itself checks no tokens, so a gate in front of it, at `endpoint`, restricts `private` buckets to tokens
@@ -26,7 +26,6 @@ class Gcs(Running):
 
     def __init__(self, fake_gcs_server: Path, state: Path) -> None:
         self._program, self._state, self._port = fake_gcs_server, state, free_port()
-        self._process: Process | None = None
         self._gate = ScriptedServer(self._answer)
         self.endpoint = self._gate.url
         self.account = GoogleAccount(f"{self.endpoint}/token")
@@ -45,8 +44,7 @@ class Gcs(Running):
         """Stop the server and the gate."""
         self._gate.close()
         self.client.close()
-        if self._process:
-            self._process.stop()
+        super().stop()
 
     def make_bucket(self, bucket: str) -> None:
         """Create a bucket."""

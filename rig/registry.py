@@ -11,7 +11,7 @@ import httpx
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program
 from rig.registry_tokens import ISSUER, SERVICE, RegistryTokens
-from rig.running import Running
+from rig.running import RunningProcess
 from rig.scripted_http import ScriptedServer
 
 _READY_S = 60.0
@@ -23,12 +23,11 @@ FILE_PATH = "org.cncf.model.filepath"
 TITLE = "org.opencontainers.image.title"
 
 
-class Registry(Running):
+class Registry(RunningProcess):
     """A running registry; use as a context manager. `name` is HOST:PORT as in URIs."""
 
     def __init__(self, registry: Path, state: Path) -> None:
         self._program, self._state = registry, state
-        self._process: Process | None = None
         port = free_port()
         self.name, self.endpoint = f"{LOOPBACK}:{port}", f"http://{LOOPBACK}:{port}"
         self.tokens = RegistryTokens()
@@ -49,8 +48,7 @@ class Registry(Running):
         """Stop the registry."""
         self.client.close()
         self.token_service.close()
-        if self._process:
-            self._process.stop()
+        super().stop()
 
     def push(self, repository: str, tag: str, files: Mapping[str, bytes]) -> str:
         """Push files as layers with titles, and return the digest of the manifest."""

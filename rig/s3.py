@@ -12,14 +12,14 @@ from botocore.config import Config
 from rig.binaries import Binaries
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program
-from rig.running import Running
+from rig.running import RunningProcess
 
 _READY_S = 60.0
 _HEALTH = "/healthz"
 _TIMEOUT_S = 1.0
 
 
-class S3(Running):
+class S3(RunningProcess):
     """A running S3 server; use as a context manager. Objects are below `state`/buckets.
 
     Args:
@@ -48,7 +48,6 @@ class S3(Running):
         self._scheme = "https" if certificate else "http"
         self._options = [f"--virtual-domain={virtual}"] if virtual else []
         self._options += [f"--{part}={certificate}" for part in ("cert", "key") if certificate]
-        self._process: Process | None = None
 
     @property
     def endpoint(self) -> str:
@@ -68,17 +67,6 @@ class S3(Running):
         program = Program("versitygw", argv, secret)
         self._process = Process(program, self._state / "log" / "versitygw.log")
         self._process.wait_ready(self._answers, _READY_S)
-
-    def stop(self) -> None:
-        """Stop the server."""
-        if self._process:
-            self._process.stop()
-
-    @property
-    def pid(self) -> int:
-        """The process id of the server."""
-        assert self._process is not None  # noqa: S101 - a property of the running server
-        return self._process.pid
 
     def path(self, bucket: str, key: str = "") -> Path:
         """Return the file of an object, or the directory of a bucket."""

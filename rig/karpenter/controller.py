@@ -13,21 +13,20 @@ from rig.karpenter.instance_types import instance_types
 from rig.larder.programs import answers
 from rig.ports import free_port
 from rig.processes import Process, Program, wait_until
-from rig.running import Running
+from rig.running import RunningProcess
 
 _READY_S = 120.0
 _SERVED_S = 60.0
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-class Karpenter(Running):
+class Karpenter(RunningProcess):
     """Karpenter, which creates a Node for pods that fit no node but would fit one of a NodePool."""
 
     def __init__(self, plane: ControlPlane, state: Path) -> None:
         self._plane, self._state = plane, state
         self._program = locate(KARPENTER, os.environ)
         self._files = FILES.find(os.environ)
-        self._process: Process | None = None
 
     def start(self) -> None:
         """Install the CRDs, start the controller and wait until it is ready."""
@@ -48,11 +47,6 @@ class Karpenter(Running):
         environ = {"KUBECONFIG": str(self._plane.kubeconfig)}
         self._process = Process(Program(KARPENTER.name, argv, environ), self._state / "log" / f"{KARPENTER.name}.log")
         self._process.wait_ready(lambda: answers(probe), _READY_S)
-
-    def stop(self) -> None:
-        """Stop the controller; the objects stay."""
-        if self._process is not None:
-            self._process.stop()
 
     def _install(self, path: Path) -> None:
         definition = yaml.load(path.read_text(), yaml.CSafeLoader)

@@ -12,7 +12,7 @@ from rig.kserve.files import FILES
 from rig.larder.programs import answers
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
-from rig.running import Running
+from rig.running import RunningProcess
 from rig.webhooks_of_others import wait_served
 
 _READY_S = 120.0
@@ -20,14 +20,13 @@ _SERVED_S = 60.0
 _CERTIFICATES = Path("k8s-webhook-server", "serving-certs")  # below the directory for temporary files
 
 
-class KServe(Running):
+class KServe(RunningProcess):
     """KServe in `Standard` mode, which creates Deployments; use as a context manager."""
 
     def __init__(self, plane: ControlPlane, state: Path) -> None:
         self._plane, self._state = plane, state
         self._program = locate(KSERVE, os.environ)
         self._files = FILES.find(os.environ)
-        self._process: Process | None = None
 
     def start(self) -> None:
         """Install CRDs and configuration, start the controller, and wait until pods pass its webhook."""
@@ -44,11 +43,6 @@ class KServe(Running):
             api.ensure(*self._posted(webhook))
         for default in manifests.defaults(self._files):
             api.ensure(*self._posted(default))
-
-    def stop(self) -> None:
-        """Stop the controller; the objects stay."""
-        if self._process is not None:
-            self._process.stop()
 
     def _install_kinds(self) -> None:
         """Install the CRDs and wait until discovery lists their kinds, which KServe checks only once at start."""

@@ -12,14 +12,14 @@ from rig.control_plane import ControlPlane
 from rig.larder.programs import ADMISSION_KEY, ControllerProgram
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program
-from rig.running import Running
+from rig.running import RunningProcess
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
 
 _READY_S = 120.0
 _ALTERNATIVES = {"name": "DynamicResources", "weight": 100}  # scores the alternatives of ResourceClaims
 
 
-class LarderScheduler(Running):
+class LarderScheduler(RunningProcess):
     """The scheduler; its extender is one replica of the controller, where a cluster has a Service.
 
     `answer_ms` is how long it waits for an answer, by default as in the chart.
@@ -35,18 +35,11 @@ class LarderScheduler(Running):
     ) -> None:
         self._binaries, self._plane, self._controller, self._state = binaries, plane, controller, state
         self._answer_ms = answer_ms
-        self._process: Process | None = None
 
     @property
     def log(self) -> Path:
         """The log of the scheduler."""
         return self._state / "larder-scheduler.log"
-
-    @property
-    def pid(self) -> int:
-        """The process id of the scheduler."""
-        assert self._process is not None  # noqa: S101 - a property of the running program
-        return self._process.pid
 
     def start(self) -> None:
         """Start the scheduler, and wait until it is healthy."""
@@ -59,11 +52,6 @@ class LarderScheduler(Running):
         self._process = Process(Program("larder-scheduler", argv), self.log)
         url = f"https://{LOOPBACK}:{port}/healthz"
         self._process.wait_ready(partial(flags.healthy, url, self._plane.client_context()), _READY_S)
-
-    def stop(self) -> None:
-        """Stop the scheduler."""
-        if self._process is not None:
-            self._process.stop()
 
 
 def scheduler_config(controller: ControllerProgram, kubeconfig: Path, answer_ms: int) -> dict[str, Any]:

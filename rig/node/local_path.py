@@ -11,7 +11,7 @@ from rig.binaries import LOCAL_PATH, locate
 from rig.errors import MissingBinaries
 from rig.node.images import CONTROLLER
 from rig.processes import Process, Program
-from rig.running import Running
+from rig.running import RunningProcess
 
 CLASS = "local-path"
 _NAMESPACE, _CONFIG = "local-path-storage", "local-path-config"
@@ -22,7 +22,7 @@ _SCRIPTS = {
 }
 
 
-class LocalPath(Running):
+class LocalPath(RunningProcess):
     """The provisioner as a process beside the cluster, whose helper pods run on the nodes; use as a context manager.
 
     Args:
@@ -33,7 +33,6 @@ class LocalPath(Running):
 
     def __init__(self, api: Api, kubeconfig: Path, state: Path) -> None:
         self._api, self._kubeconfig, self._state = api, kubeconfig, state
-        self._process: Process | None = None
 
     @property
     def volumes(self) -> Path:
@@ -65,11 +64,6 @@ class LocalPath(Running):
             f"--configmap-name={_CONFIG}", "--service-account-name=default",
         ]  # fmt: skip
         self._process = Process(Program(LOCAL_PATH.name, argv), self._state / "provisioner.log")
-
-    def stop(self) -> None:
-        """Stop the provisioner; the class stays."""
-        if self._process is not None:
-            self._process.stop()
 
     def _paths(self) -> Path:
         place = {"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": [str(self.volumes)]}

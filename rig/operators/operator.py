@@ -15,7 +15,7 @@ from rig.larder.programs import answers
 from rig.module_files import ModuleFiles
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
-from rig.running import Running
+from rig.running import RunningProcess
 from rig.webhooks_of_others import Json, wait_served, webhooks_at
 
 _UNSHARE = "/usr/bin/unshare"
@@ -48,7 +48,7 @@ class OperatorRelease:
     etc: str = ""
 
 
-class Operator(Running):
+class Operator(RunningProcess):
     """An operator; use as a context manager."""
 
     def __init__(self, release: OperatorRelease, plane: ControlPlane, state: Path) -> None:
@@ -56,7 +56,6 @@ class Operator(Running):
         self._name = release.binary.name
         self._program = locate(release.binary, os.environ)
         self._files = release.files.find(os.environ)
-        self._process: Process | None = None
 
     def start(self) -> None:
         """Install the CRDs, start the operator, and wait until objects pass its webhooks."""
@@ -74,11 +73,6 @@ class Operator(Running):
         for found in configurations:
             self._confine_to_own_pods(found)
             self._plane.api.ensure(f"{_REGISTRATION}/{found['kind'].lower()}s", found)
-
-    def stop(self) -> None:
-        """Stop the operator; the objects stay."""
-        if self._process is not None:
-            self._process.stop()
 
     def _define(self, definition: Json, url: str) -> None:
         spec = definition["spec"]
