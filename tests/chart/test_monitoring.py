@@ -27,7 +27,7 @@ from controller.nodes.eviction_recorder import EvictionMetrics
 from controller.trainingjobs.state_metrics import job_gauges
 from rig.helm import LARDER, Json
 from shared.api.model_node import Phase
-from shared.errors import InsufficientStorage, RateLimited
+from shared.errors import FilesInUse, InsufficientStorage, RateLimited
 from shared.kube.objects import Key
 from tests.builders.cluster import cache, controllers_of, fresh_cluster
 from tests.builders.models_on_claims import model
@@ -45,7 +45,7 @@ ROOT = Path(__file__).parents[2]
 OF_BOTH = ("process_", "larder_build_info")  # both programs have these
 AGGREGATIONS = {"bottomk", "count", "max", "min", "sum", "topk"}
 FUNCTIONS = AGGREGATIONS | {"absent", "histogram_quantile", "increase", "rate", "time", "vector"}
-KEYWORDS = {"by", "on", "and", "or"}
+KEYWORDS = {"by", "on", "ignoring", "and", "or", "unless"}
 
 
 @pytest.fixture(scope="module")
@@ -145,13 +145,15 @@ def test_every_queried_label_and_label_value_exists(render: Render, samples: dic
     for query in _queries(render):
         known = set().union(*(samples[name] for name in METRIC.findall(query))) | OF_PROMETHEUS
         grouped = {
-            label.strip() for names in re.findall(r"\b(?:by|on) \(([^)]*)\)", query) for label in names.split(",")
+            label.strip()
+            for names in re.findall(r"\b(?:by|on|ignoring) \(([^)]*)\)", query)
+            for label in names.split(",")
         }
         matched = set(re.findall(r"([a-z_]+)=~?\"", query))
         assert grouped | matched <= known, query
         assert set(re.findall(r'phase="(\w+)"', query)) <= set(Phase)
         assert set(re.findall(r'outcome="(\w+)"', query)) <= set(OUTCOMES)
-        assert set(re.findall(r'reason="(\w+)"', query)) <= {InsufficientStorage.__name__}
+        assert set(re.findall(r'reason="(\w+)"', query)) <= {InsufficientStorage.__name__, FilesInUse.__name__}
 
 
 def test_queries_are_well_formed(render: Render) -> None:
@@ -193,6 +195,12 @@ def test_every_alert_has_a_severity_a_summary_a_description_and_an_action(render
         assert alert["annotations"].keys() == {"summary", "description", "action"}
         assert all(text.strip() for text in alert["annotations"].values())
         assert alert["for"]
+
+
+def test_files_that_wait_for_pods_to_end_are_not_reported_as_damaged(render: Render) -> None:
+    (damaged,) = (alert["expr"] for alert in _alerts(render) if alert["alert"] == "LarderModelsDamaged")
+    in_use = 'larder_models_failing{reason="FilesInUse"}'
+    assert f'larder_models{{phase="Repairing"}} - ignoring (phase, reason) {in_use} > 0' in damaged
 
 
 def test_every_log_event_that_an_alert_names_exists(render: Render) -> None:

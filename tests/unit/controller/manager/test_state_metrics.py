@@ -10,6 +10,7 @@ from controller.models.state_metrics import MAX_NAMED
 from controller.state.cluster_state import ClusterState
 from shared.api.base_model import BaseModelStatus
 from shared.api.meta import Condition
+from shared.api.model_node import Entry, EntryState
 from tests.builders.cluster import cache, cluster_model, controllers_of, fresh_cluster, model_node, node, pod
 
 CREATED = datetime.fromisoformat("2026-01-01T00:00:00Z").timestamp()
@@ -82,12 +83,14 @@ def test_only_the_oldest_unready_models_are_exported_by_name(cluster: ClusterSta
 
 
 def test_nodes_are_counted_by_their_agents(cluster: ClusterState) -> None:
-    for name in ("served", "alone", "down", "gone"):
+    for name in ("served", "bare", "down", "gone"):
         cluster.model_nodes.upsert(model_node(name))
-    for name in ("served", "alone", "unmanaged"):
+    for name, state in {"alone": EntryState.PRESENT, "left": EntryState.DRAINING}.items():
+        cluster.model_nodes.upsert(model_node(name, Entry(id="m", revision="r1", state=state)))
+    for name in ("served", "alone", "bare", "left", "unmanaged"):
         cluster.nodes.upsert(node(name))
     cluster.nodes.upsert(node("down", ready=False))
     cluster.agents.upsert(pod("agent-1", "served"))
     cluster.agents.upsert(pod("agent-2", "alone", ready=False))
-    counts = {"AgentReady": 1, "AgentAway": 1, "NotReady": 2}
+    counts = {"AgentReady": 1, "AgentAway": 1, "AgentNotNeeded": 2, "NotReady": 2}
     assert shown(cluster)["larder_nodes"] == {(state,): n for state, n in counts.items()}
