@@ -38,6 +38,8 @@ _VALUE = re.compile(r"`([a-z][A-Za-z]+(?:\.[A-Za-z]+)+)(?::[^`]*)?`|--set ([A-Za
 _ALERT = re.compile(r"- alert: (\w+)\n(?:.*\n)*?\s+labels: \{severity: (\w+)\}")
 _OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*|-[A-Z])(?![\w-])")
 _EVERYWHERE = {"--kubeconfig", "--context"}  # options of every command about a cluster, which are documented once
+_TABLE = re.compile(r"^ *\|.*\n(?:(?! *$| *<!--).*\n)*", re.MULTILINE)  # to the next block, as Markdown reads it
+_BAR = re.compile(r"(?<!\\)\|")
 _TARGET = re.compile(r"(?:^|`|\$ )make ([a-z0-9]+)", re.MULTILINE)
 
 
@@ -73,6 +75,12 @@ def test_every_relative_link_has_a_target(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(link)
     assert not broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_row_of_a_table_has_the_cells_of_its_header(page: Path) -> None:
+    tables = [table.splitlines() for table in _TABLE.findall(_CODE.sub("", text_of(page)))]
+    assert [row for first, *rows in tables for row in rows if len(_BAR.findall(row)) != len(_BAR.findall(first))] == []
 
 
 def test_every_page_is_reachable_from_the_readme() -> None:
