@@ -56,6 +56,8 @@ def _step(facts: Facts, entry: Entry) -> RemovalStep:
         case EntryState.PRESENT if used:
             awaited = entry.key in facts.view.awaited
             return RemovalStep(msgspec.structs.replace(entry, in_use=True, awaited=awaited), users_s)
+        case _ if not facts.view.has_report():
+            return RemovalStep(None)  # no agent has run here; a later one would report its files as unlisted
         case EntryState.PRESENT:
             return RemovalStep(with_state(entry, EntryState.DRAINING, facts.now))
         case EntryState.DRAINING if not facts.is_drained(entry):

@@ -76,8 +76,10 @@ class NodeView:
         """Return the entries of its ModelNode's spec."""
         return {e.key: e for e in self.model_node.spec.entries} if self.model_node else {}
 
+    def has_report(self) -> bool:
+        """Return whether an agent has ever reported; the status of an earlier Node of this name is ignored."""
+        return self.model_node is not None and self.model_node.status.node_uid == self.uid
+
     def reported(self) -> dict[EntryKey, EntryStatus]:
-        """Return what its agent reports about each entry; the status of an earlier Node of this name is ignored."""
-        if not self.model_node or self.model_node.status.node_uid != self.uid:
-            return {}
-        return {s.key: s for s in self.model_node.status.entries}
+        """Return what its agent reports about each entry."""
+        return {s.key: s for s in self.model_node.status.entries} if self.model_node and self.has_report() else {}

@@ -177,6 +177,17 @@ def test_an_unused_entry_drains_and_is_then_removed() -> None:
     assert written(decide(gone, late, PACE)) == {}
 
 
+@pytest.mark.parametrize("state", ["Present", "Draining", "Absent"])
+def test_an_entry_is_dropped_from_a_node_that_never_had_an_agent(state: str) -> None:
+    bare = ModelNode(metadata=Meta(name="n", uid="mn"), spec=spec_of(entry(state)))
+    seen = replace(view(), model_node=bare)
+    assert written(decide(replace(seen, users={}), NOW, PACE)) == {}
+    if state == "Present":
+        assert decide(seen, NOW, PACE) == [ListUsers()]
+        used = replace(seen, users={KEY: ("default/p",)})
+        assert written(decide(used, NOW, PACE))[KEY].in_use
+
+
 def test_a_drain_continues_once_no_new_claim_can_get_the_model() -> None:
     draining = view(spec=spec_of(entry("Draining")), statuses=[entry_status("Draining", "Draining")])
     offered = replace(draining, offered={KEY: NOW})
