@@ -94,7 +94,11 @@ class Entry(ApiStruct, frozen=True, kw_only=True):
     ] = ""
     size: Annotated[int, Meta(description="Size of one copy in bytes.")] = 0
     priority: Annotated[
-        int, Meta(description="Highest priority in `claims`. Entries with higher priority are downloaded first.")
+        int,
+        Meta(
+            description="Highest priority in `claims`. Entries with higher priority get disk space first, and are "
+            "downloaded first within their namespace."
+        ),
     ] = 0
     pinned: Annotated[bool, Meta(description="If true, the entry is never evicted.")] = False
     reserved: Annotated[bool, Meta(description="If true, the files stay on the node when `claims` is empty.")] = False
