@@ -102,8 +102,8 @@ def _agent(node: ObservedNode, cluster: ClusterView) -> Iterator[Finding]:
         hint = f" (node taints: {some(taints)})" if taints else ""
         yield stop(
             about, "NoAgent", f"the node has no pod of DaemonSet larder-agent{hint}",
-            "compare the node with agent.nodeSelector, agent.affinity and agent.tolerations; "
-            "check the DaemonSet's events",
+            "compare the node with agent.nodeSelector, agent.affinity and agent.tolerations, and check the DaemonSet's "
+            "events; if the node should run no agent, leave it out of the selectors of models and groups",
         )  # fmt: skip
     else:
         pod = pods[0]
