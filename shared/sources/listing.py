@@ -8,6 +8,7 @@ from shared.errors import TooManyFiles, Unreachable
 
 T = TypeVar("T")
 MAX_ENTRIES = 100_000  # several times what a manifest can hold
+MAX_CHARACTERS = 16 * 2**20  # of all names: several times what a manifest can hold
 MAX_PAGES = 2_000  # a page has a thousand entries or more
 LONGEST_LIST_S = 900.0  # because sources are untrusted; the largest allowed listing takes minutes
 
@@ -18,6 +19,22 @@ def bounded(entries: Iterable[T], what: str) -> Iterator[T]:
         if count > MAX_ENTRIES:
             raise TooManyFiles(
                 f"{what} has more than {MAX_ENTRIES} entries, which is more than Larder can store; choose fewer files"
+            )
+        yield entry
+
+
+def bounded_names(entries: Iterable[T], name_of: Callable[[T], str], what: str) -> Iterator[T]:
+    """Yield entries up to a limit on their number and on the characters of their names.
+
+    All names are in memory at the same time, and those of 100,000 objects could take a gigabyte. Raises TooManyFiles.
+    """
+    left = MAX_CHARACTERS
+    for entry in bounded(entries, what):
+        left -= len(name_of(entry))
+        if left < 0:
+            raise TooManyFiles(
+                f"{what} has names of more than {MAX_CHARACTERS} characters in all, more than Larder can store; choose "
+                "fewer files, or shorten their names"
             )
         yield entry
 

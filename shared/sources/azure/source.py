@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from operator import attrgetter
 
 from shared.errors import InvalidURI, LarderError, SourceChanged, SourceNotFound
 from shared.http.client import HttpClient, Response
@@ -12,7 +13,7 @@ from shared.sources.azure.listing import Blob, BlobPage, blob_of_headers, file_o
 from shared.sources.azure.requests import AzureRequests
 from shared.sources.credential_hints import AZURE
 from shared.sources.failures import RequestSubject, denied, failure_of
-from shared.sources.listing import bounded, bounded_pages
+from shared.sources.listing import bounded_names, bounded_pages
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
 from shared.sources.settings import SourceSettings
@@ -66,7 +67,8 @@ class AzureSource:
 
     def _files_below(self) -> Iterator[File]:
         pages = bounded_pages(self._pages(beginning_of(self._uri.prefix)), str(self._uri))
-        for blob in bounded((blob for page in pages for blob in page.blobs), str(self._uri)):
+        blobs = (blob for page in pages for blob in page.blobs)
+        for blob in bounded_names(blobs, attrgetter("name"), str(self._uri)):
             path = path_below(self._uri.prefix, blob.name, blob.size)
             if path is not None and not blob.is_directory:
                 yield file_of(path, blob)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
+from operator import attrgetter
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -18,7 +19,7 @@ from shared.sources.failures import RequestSubject, failure_of
 from shared.sources.gcs.objects import FIELDS, GcsObject, GcsPage, decoded, file_of
 from shared.sources.gcs.service_account import ask_google, check_token_uri, parse_account
 from shared.sources.host_grants import grant_for
-from shared.sources.listing import bounded, bounded_pages
+from shared.sources.listing import bounded_names, bounded_pages
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
 from shared.sources.settings import SourceSettings, default_hosts
@@ -84,7 +85,8 @@ class GcsSource:
 
     def _files_below(self) -> Iterator[File]:
         pages = bounded_pages(self._pages(beginning_of(self._uri.prefix)), str(self._uri))
-        for item in bounded((item for page in pages for item in page.items), str(self._uri)):
+        items = (item for page in pages for item in page.items)
+        for item in bounded_names(items, attrgetter("name"), str(self._uri)):
             if (path := path_below(self._uri.prefix, item.name, item.size)) is not None:
                 yield file_of(path, item, self._uri.bucket)
 

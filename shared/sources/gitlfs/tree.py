@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 
-from shared.errors import TooManyFiles, UnsafePath
+from shared.errors import UnsafePath
 from shared.manifest import File
 from shared.sources.gitlfs.pack import BadPack, GitObject
-from shared.sources.listing import bounded
+from shared.sources.listing import bounded_names
 
 GIT_DIGEST, LFS_DIGEST = "git-sha1:", "sha256:"
 _ID_BYTES = 20
 _LONGEST_POINTER_BYTES = 1024
 _LONGEST_PATH = 4096
-_MOST_PATH_CHARACTERS = 16 * 2**20  # of all paths: several times what a manifest can hold
 _TREE, _LINK, _SUBMODULE = b"40000", b"120000", b"160000"
 _FILES = (b"100644", b"100755", b"100664")
 _POINTER = re.compile(
@@ -34,32 +34,29 @@ def list_files(objects: Mapping[str, GitObject], commit: str, what: str) -> list
         UnsafePath: A file is a symbolic link, or its name is not valid.
         TooManyFiles: There are more than any manifest can hold, counting directories too.
     """
-    entries = bounded(_entries(objects, _tree_of(_found(objects, commit, b"commit")), what), what)
-    return [file for file in entries if file is not None]
+    entries = _entries(objects, _tree_of(_found(objects, commit, b"commit")))
+    return [file for _, file in bounded_names(entries, itemgetter(0), what) if file is not None]
 
 
-def _entries(objects: Mapping[str, GitObject], root: str, what: str) -> Iterator[File | None]:
-    """Yield each file, and None for each directory, so that a tree that contains another many times is bounded too.
+def _entries(objects: Mapping[str, GitObject], root: str) -> Iterator[tuple[str, File | None]]:
+    """Yield the path of each file and directory, with the file.
 
-    A hundred thousand long paths fit in a pack of some kilobytes, so their characters are counted as well.
+    Directories count, too: a hundred thousand long paths fit in a pack of some kilobytes.
     """
-    waiting, left = [("", root)], _MOST_PATH_CHARACTERS
+    waiting = [("", root)]
     while waiting:
         above, tree = waiting.pop()
         for mode, name, found in _parse_tree(_found(objects, tree, b"tree")):
             path = f"{above}{name}"
             if len(path) > _LONGEST_PATH:
                 raise UnsafePath(f"the path {path[:80]!r}... is too long; rename its directories")
-            left -= len(path)
-            if left < 0:
-                raise TooManyFiles(f"{what} has paths of more than {_MOST_PATH_CHARACTERS} characters; shorten them")
             if mode == _TREE:
                 waiting.append((f"{path}/", found))
-                yield None
+                yield path, None
             elif mode in _FILES:
-                yield _file(path, found, _found(objects, found, b"blob"))
+                yield path, _file(path, found, _found(objects, found, b"blob"))
             elif mode == _SUBMODULE:
-                yield None  # as without --recurse-submodules
+                yield path, None  # as without --recurse-submodules
             else:
                 kind = "a symbolic link" if mode == _LINK else f"of the unknown mode {mode[:10]!r}"
                 raise UnsafePath(f"{path[:80]!r} is {kind}; replace it with the file itself")

@@ -20,7 +20,7 @@ from shared.http.client import REDIRECT_TRIES
 from shared.http.connection_pool import make_tls_context, tls_error_message
 from shared.http.origins import origin_of, public
 from shared.manifest import File
-from shared.sources.listing import LONGEST_LIST_S, bounded
+from shared.sources.listing import LONGEST_LIST_S, bounded_names
 from shared.sources.settings import SourceSettings
 
 _LONGEST_BYTES = 64 * 1024 * 1024  # limit of a decompressed response; 1,000 files take about half a MiB
@@ -195,7 +195,8 @@ def _commit(api: HfApi, repo: str, revision: str) -> str:
 
 
 def _files(api: HfApi, repo: str, commit: str) -> Iterator[File]:
-    for entry in bounded(api.list_repo_tree(repo, recursive=True, revision=commit), f"hf://{repo}@{commit}"):
+    entries = api.list_repo_tree(repo, recursive=True, revision=commit)
+    for entry in bounded_names(entries, lambda entry: str(entry.path), f"hf://{repo}@{commit}"):
         if isinstance(entry, RepoFile):
             yield _file_of(entry)
 

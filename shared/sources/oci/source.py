@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
+from operator import attrgetter
 from typing import Annotated
 
 import msgspec
@@ -14,7 +15,7 @@ from shared.manifest import File, Manifest, build_manifest
 from shared.sources.checksums import base64_digest
 from shared.sources.credential_hints import OCI_OBJECTS
 from shared.sources.failures import RequestSubject, failure_of
-from shared.sources.listing import bounded, bounded_pages
+from shared.sources.listing import bounded_names, bounded_pages
 from shared.sources.oci.requests import OciRequests
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below, size_of
@@ -85,7 +86,8 @@ class OciObjectsSource:
 
     def _files_below(self) -> Iterator[File]:
         pages = bounded_pages(self._pages(beginning_of(self._uri.prefix)), str(self._uri))
-        for found in bounded((found for page in pages for found in page.objects), str(self._uri)):
+        objects = (found for page in pages for found in page.objects)
+        for found in bounded_names(objects, attrgetter("name"), str(self._uri)):
             if (path := path_below(self._uri.prefix, found.name, found.size or 0)) is not None:
                 yield _file_of(path, found)
 

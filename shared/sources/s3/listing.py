@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
+from operator import itemgetter
 from typing import Any
 
 import boto3
@@ -18,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from shared.errors import Unreachable
 from shared.http.client import HttpClient, Request
 from shared.http.origins import public
-from shared.sources.listing import bounded, in_time
+from shared.sources.listing import bounded, bounded_names, in_time
 from shared.sources.plain_xml import plain_xml
 from shared.sources.prefix_keys import beginning_of, path_below
 from shared.sources.s3.errors import error_fields
@@ -50,8 +51,8 @@ def list_paths(uri: S3Uri, requests: S3Requests, connections: HttpClient, until_
         paginator = client.get_paginator("list_objects_v2")
         found = bounded(paginator.paginate(Bucket=uri.bucket, Prefix=beginning_of(uri.prefix)), str(uri))
         pages = in_time(found, until_s, str(uri))
-        listed = bounded((entry for page in pages for entry in page.get("Contents", ())), str(uri))
-        entries = [(_key_of(entry), int(entry["Size"])) for entry in listed]
+        listed = (entry for page in pages for entry in page.get("Contents", ()))
+        entries = list(bounded_names(map(_key_and_size, listed), itemgetter(0), str(uri)))
     except (BotoCoreError, ClientError) as error:  # boto3 reports a body that it cannot parse as a server error
         raise Unreachable(f"{requests.grant.host} cannot be listed for {uri}: {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -65,12 +66,12 @@ def list_paths(uri: S3Uri, requests: S3Requests, connections: HttpClient, until_
     return [path for path in paths if path is not None]
 
 
-def _key_of(entry: Mapping[str, object]) -> str:
-    """Return the key of a listed object; raises ValueError for one that no object has, because all are kept."""
+def _key_and_size(entry: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the key and the size of a listed object; raises ValueError for a key that no object has."""
     key = str(entry["Key"])
     if len(key) > _LONGEST_KEY:
         raise ValueError(f"a key of {len(key)} characters")
-    return key
+    return key, int(entry["Size"])
 
 
 def _client(requests: S3Requests, connections: HttpClient) -> Any:  # noqa: ANN401 - boto3 has no types

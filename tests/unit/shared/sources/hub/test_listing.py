@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply, scripted
-from shared.errors import AddressRefused, AuthDenied, LarderError, SourceNotFound, Unreachable
+from shared.errors import AddressRefused, AuthDenied, LarderError, SourceNotFound, TooManyFiles, Unreachable
 from shared.sources.hub.source import HubSource
 from shared.sources.port import Credentials
 from shared.sources.settings import SourceSettings
@@ -66,6 +66,12 @@ def test_a_model_that_is_invalid_is_reported(serve: Serve, info: object) -> None
 
 def test_a_model_without_files_is_invalid(serve: Serve) -> None:
     assert isinstance(failure_of(serve(answers([]))), SourceNotFound)
+
+
+def test_paths_that_would_fill_the_memory_are_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.sources.listing.MAX_CHARACTERS", 100)
+    tree = [FILE | {"path": f"{n}/{'a' * 30}"} for n in range(4)]
+    assert isinstance(failure_of(serve(answers(tree))), TooManyFiles)
 
 
 def test_a_listing_that_repeats_a_page_is_abandoned(serve: Serve) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply
-from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
+from shared.errors import AuthDenied, LarderError, RateLimited, TooManyFiles, Unreachable
 from shared.sources.listing import in_time
 from shared.sources.port import ANONYMOUS
 from shared.sources.s3.source import S3Source
@@ -117,6 +117,14 @@ def test_listed_items_are_passed_on_until_the_deadline_and_then_raise() -> None:
     assert [next(passed), next(passed)] == ["a", "b"]
     with pytest.raises(Unreachable, match="listing s3://bkt/m takes too long"):
         next(passed)
+
+
+def test_keys_that_would_fill_the_memory_are_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 keys of 1,024 characters, which take four bytes each in memory, are allowed one by one."""
+    monkeypatch.setattr("shared.sources.listing.MAX_CHARACTERS", 100)
+    error = failure_of(serve(store(listing(*(f"m/{n}{'a' * 30}" for n in range(4))), reply(200, b""))))
+    assert isinstance(error, TooManyFiles)
+    assert "s3://bkt/m has names of more than 100 characters in all" in str(error)
 
 
 def test_a_listing_page_with_too_many_tags_is_refused(serve: Serve) -> None:
