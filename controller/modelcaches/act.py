@@ -14,14 +14,17 @@ from controller.modelcaches.report import is_failure, status_of
 from controller.modelcaches.templates import StorageManifest, is_claim_of, is_job_of, is_volume_of
 from controller.modelcaches.view import ModelCacheView
 from controller.models.finalizers import OWN_FINALIZER
-from controller.provisioning.exclusive_names import create_exclusively
+from controller.provisioning.exclusive_names import create_exclusively, name_taken
 from controller.sources.credentials import Secrets
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in, jobs_in
 from shared.api.kinds import MODEL_CACHE
 from shared.api.model_cache import ModelCache
+from shared.kube.collection import get_object
 from shared.kube.edit import delete_if_present
 from shared.kube.objects import Meta, timestamp
 from shared.kube.transport import Kube
+
+_VOLUME_ADVICE = "an administrator can rename or delete it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +52,36 @@ class ModelCacheActor:
             Refused: A name is taken or too long, or the API server refuses the objects.
             KubeError: The request failed; another attempt may succeed.
         """
-        if manifest.volume:
-            await create_exclusively(
-                self.kube,
-                VOLUMES,
-                manifest.volume_body(),
-                PersistentVolume,
-                lambda found: is_volume_of(found, manifest.cache),
-                "an administrator can rename or delete it",
-            )
+        volume = await self._ensure_volume(manifest) if manifest.volume_names else ""
         await create_exclusively(
             self.kube,
             claims_in(manifest.cache.namespace),
-            manifest.claim_body(),
+            manifest.claim_body(volume),
             PersistentVolumeClaim,
             lambda found: is_claim_of(found, manifest.cache),
             "delete or rename it, or create the cache under another name",
         )
+
+    async def _ensure_volume(self, manifest: StorageManifest) -> str:
+        """Return the name of the cache's volume, which is created under the first name that is free."""
+        free = list[str]()
+        for name in manifest.volume_names:
+            found = await get_object(self.kube, f"{VOLUMES}/{name}", PersistentVolume)
+            if found is None:
+                free.append(name)
+            elif is_volume_of(found, manifest.cache):
+                return name
+        if not free:
+            raise name_taken("PersistentVolume", " and ".join(manifest.volume_names), _VOLUME_ADVICE)
+        await create_exclusively(
+            self.kube,
+            VOLUMES,
+            manifest.volume_body(free[0]),
+            PersistentVolume,
+            lambda found: is_volume_of(found, manifest.cache),
+            _VOLUME_ADVICE,
+        )
+        return free[0]
 
     async def start_job(self, view: ModelCacheView, order: DownloadOrder) -> None:
         """Create the Job unless it exists.

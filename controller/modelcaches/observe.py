@@ -161,9 +161,12 @@ class ModelCacheObserver:
         return replace(view, volume=volume, storage_class=storage_class)
 
     async def _volume(self, view: ModelCacheView) -> PersistentVolume | None:
-        name = volume_names(view.demand.namespace, view.claim_name)[0]
-        found = await get_object(self.kube, f"{VOLUMES}/{name}", PersistentVolume)
-        return found if found is not None and is_volume_of(found, view.cache.metadata) else None
+        """Return the volume of the cache; one of another namespace may have the first of its names."""
+        for name in volume_names(view.demand.namespace, view.claim_name):
+            found = await get_object(self.kube, f"{VOLUMES}/{name}", PersistentVolume)
+            if found is not None and is_volume_of(found, view.cache.metadata):
+                return found
+        return None
 
     async def _with_job(self, view: ModelCacheView) -> ModelCacheView:
         going = view.demand.deleting or (view.claim is not None and view.claim.metadata.deletion_timestamp is not None)

@@ -105,12 +105,12 @@ class StorageManifest:
     template: ClaimTemplate
 
     @property
-    def volume(self) -> str:
-        """Name of the volume; empty if the storage class provisions it."""
-        return volume_names(self.cache.namespace, self.claim)[0] if self.template.volume else ""
+    def volume_names(self) -> tuple[str, ...]:
+        """The names that its volume may have; none if the storage class provisions the volume."""
+        return volume_names(self.cache.namespace, self.claim) if self.template.volume else ()
 
-    def claim_body(self) -> Json:
-        """Return the PersistentVolumeClaim."""
+    def claim_body(self, volume_name: str = "") -> Json:
+        """Return the PersistentVolumeClaim, for this volume if Larder creates it."""
         ours, volume = self.template.claim, self.template.volume
         resources = dict(ours.get("resources") or {})
         requests = dict(resources.get("requests") or {})
@@ -120,8 +120,8 @@ class StorageManifest:
             "resources": resources | {"requests": requests},
             "volumeMode": "Filesystem",
         }
-        if self.volume:
-            spec |= {"volumeName": self.volume, "storageClassName": volume.get("storageClassName") or ""}
+        if volume_name:
+            spec |= {"volumeName": volume_name, "storageClassName": volume.get("storageClassName") or ""}
         elif "storageClassName" in ours:
             spec["storageClassName"] = ours["storageClassName"]
         owners = [owner_reference(self.cache, OWNER_TYPE)]
@@ -134,7 +134,7 @@ class StorageManifest:
             "spec": spec,
         }
 
-    def volume_body(self) -> Json:
+    def volume_body(self, name: str) -> Json:
         """Return the PersistentVolume that pvSpec describes, reserved for the claim."""
         ours, claim = self.template.volume, self.claim_body()["spec"]
         spec: Json = {
@@ -153,7 +153,7 @@ class StorageManifest:
         }
         if ours.get("mountOptions"):
             spec["mountOptions"] = ours["mountOptions"]
-        metadata = {"name": self.volume, "labels": cache_labels(self.cache)}
+        metadata = {"name": name, "labels": cache_labels(self.cache)}
         return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
 
 

@@ -175,5 +175,5 @@ def test_claims_need_a_cache_as_owner_and_volumes_need_an_allowed_driver(control
     assert _refusal(controller, claims, body) == ""
     body["metadata"].pop("ownerReferences")
     assert "if the cache owns it" in _refusal(controller, claims, body)
-    volume = _manifest({"csi": {"driver": "s3.csi.aws.com", "volumeHandle": "h"}}).volume_body()
+    volume = _manifest({"csi": {"driver": "s3.csi.aws.com", "volumeHandle": "h"}}).volume_body("llama-team")
     assert "modelCaches.csiDrivers" in _refusal(controller, "/api/v1/persistentvolumes", volume)

@@ -63,7 +63,7 @@ def test_a_new_cache_gets_a_finalizer_and_is_resolved_before_it_gets_a_claim() -
     assert has(Resolve, view(answer=None))
     assert result(view(answer=None)) == ("Pending", "Resolving")
     manifest = one(ProvisionStorage, view()).manifest
-    assert (manifest.claim, manifest.volume) == ("llama", "")
+    assert (manifest.claim, manifest.volume_names) == ("llama", ())
     assert manifest.size_bytes > RESOLVED.size_bytes
     assert written(view()).fields["manifest_digest"] == RESOLVED.manifest
 

@@ -11,6 +11,7 @@ from controller.modelcaches.download_steps import current_job
 from controller.modelcaches.keys import ModelCacheKey
 from controller.modelcaches.observe import ModelCacheObserver
 from controller.models.resolver import Resolver
+from controller.placement.volume_names import volume_names
 from controller.sources.credentials import Secrets
 from controller.state.cluster_state import ClusterState
 from shared.api.core import VOLUMES, Pod
@@ -46,10 +47,11 @@ def job_body(*, ours: bool) -> Any:
     return body
 
 
-async def test_the_volume_of_a_deleted_cache_is_found_although_pv_spec_was_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", volume_names("team", "llama"))
+async def test_the_volume_of_a_deleted_cache_is_found_although_pv_spec_was_removed(tmp_path: Path, name: str) -> None:
     labels = {"larder.dev/model-cache": "u1"}
-    volume = {"metadata": {"name": "llama-team", "labels": labels}, "spec": {"claimRef": {"namespace": "team"}}}
-    server = Objects({f"{VOLUMES}/llama-team": volume})
+    volume = {"metadata": {"name": name, "labels": labels}, "spec": {"claimRef": {"namespace": "team"}}}
+    server = Objects({f"{VOLUMES}/{name}": volume})
     cluster = fresh_cluster()
     cluster.model_caches.upsert(cache(deleted=True, status=RESOLVED))
     async with connected(server.answer, tmp_path) as kube:

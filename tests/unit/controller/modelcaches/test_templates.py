@@ -38,8 +38,9 @@ def test_an_empty_class_is_kept_as_written() -> None:
 
 def test_a_pv_spec_creates_a_volume_and_a_claim_bound_to_each_other() -> None:
     made = manifest(volume_spec={"csi": S3, "accessModes": ["ReadWriteMany"], "mountOptions": ["allow-delete"]})
-    volume, bound = made.volume_body(), made.claim_body()["spec"]
-    assert (made.volume, bound["volumeName"], bound["storageClassName"]) == ("llama-team", "llama-team", "")
+    volume, bound = made.volume_body("llama-team"), made.claim_body("llama-team")["spec"]
+    assert made.volume_names[0] == volume["metadata"]["name"] == "llama-team"
+    assert (bound["volumeName"], bound["storageClassName"]) == ("llama-team", "")
     assert volume["spec"]["claimRef"]["namespace"] == "team"
     assert volume["spec"]["csi"] == S3
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
