@@ -1,11 +1,13 @@
 """Live reads of claims and of the pods in their namespace."""
 
-from controller.claims.kinds import ClaimPod
+from controller.claims.job import JOB_NAME_LABEL
+from controller.claims.kinds import ClaimPod, JobPod
 from controller.placement.claim_place import ClaimPath
 from shared.api.core import PersistentVolumeClaim, claims_in, pods_in
-from shared.kube.collection import get_object, list_objects
+from shared.kube.collection import decode, get_object, list_objects, pages
 from shared.kube.transport import Kube
 
+_MOST_JOB_PODS = 20  # our Jobs have at most four, one after another
 _LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -19,3 +21,11 @@ async def live_pods(kube: Kube, namespace: str, labels: str = "") -> list[ClaimP
     """Return the pods of a namespace that have not ended, optionally only those with these labels. Raises KubeError."""
     query = {"fieldSelector": _LIVE} | ({"labelSelector": labels} if labels else {})
     return await list_objects(kube, pods_in(namespace), ClaimPod, query)
+
+
+async def pods_of_job(kube: Kube, namespace: str, name: str) -> tuple[JobPod, ...]:
+    """Return the first pods with the label of one of our Jobs: others may give it to thousands of large pods."""
+    query = {"labelSelector": f"{JOB_NAME_LABEL}={name}"}
+    async for page in pages(kube, pods_in(namespace), query, size=_MOST_JOB_PODS):
+        return tuple(decode(raw, JobPod) for raw in page.items)
+    return ()

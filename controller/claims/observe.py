@@ -6,9 +6,9 @@ from datetime import datetime
 
 from controller.claims.contention import limit_of, users_of, waits_of
 from controller.claims.job import JOB_NAME_LABEL
-from controller.claims.kinds import ClaimPod, Job, JobPod
-from controller.claims.live_reads import live_pods, read_claim
-from controller.claims.read_request import JOB_PREFIX, ClaimReadRequest, request_of
+from controller.claims.kinds import ClaimPod, Job
+from controller.claims.live_reads import live_pods, pods_of_job, read_claim
+from controller.claims.read_request import JOB_PREFIX, request_of
 from controller.claims.result import claim_problem
 from controller.claims.view import NAMESPACE_LABEL, ClaimView
 from controller.metadata.fill import SKIP_ANNOTATION, written_fields
@@ -16,8 +16,8 @@ from controller.placement.claim_place import place_of
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel
-from shared.api.core import BOUND, STORAGE_CLASSES, PersistentVolumeClaim, StorageClass, jobs_in, pods_in
-from shared.kube.collection import get_object, list_objects
+from shared.api.core import BOUND, STORAGE_CLASSES, PersistentVolumeClaim, StorageClass, jobs_in
+from shared.kube.collection import get_object
 from shared.kube.errors import Refused
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
@@ -87,11 +87,7 @@ class ClaimObserver:
             return view
         namespace = view.place.namespace
         job = await get_object(self.kube, f"{jobs_in(namespace)}/{request.job}", Job)
-        return replace(view, job=job, pods=await self._pods_of(namespace, request) if job else ())
-
-    async def _pods_of(self, namespace: str, request: ClaimReadRequest) -> tuple[JobPod, ...]:
-        query = {"labelSelector": f"{JOB_NAME_LABEL}={request.job}"}
-        return tuple(await list_objects(self.kube, pods_in(namespace), JobPod, query))
+        return replace(view, job=job, pods=await pods_of_job(self.kube, namespace, request.job) if job else ())
 
 
 def _reads_metadata(pod: ClaimPod) -> bool:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from controller.claims.kinds import Job
-from controller.claims.live_reads import live_pods
+from controller.claims.live_reads import live_pods, pods_of_job
 from controller.downloads.job import COMPONENT
-from controller.downloads.live_jobs import pods_of_job, read_job
+from controller.downloads.live_jobs import read_job
 from controller.downloads.progress import ProgressReader
 from controller.modelcaches.download_steps import current_job
 from controller.modelcaches.keys import ModelCacheKey

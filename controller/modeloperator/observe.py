@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 from controller.claims.kinds import Job, JobPod
-from controller.downloads.live_jobs import pods_of_job, read_job
+from controller.claims.live_reads import pods_of_job
+from controller.downloads.live_jobs import read_job
 from controller.downloads.progress import ProgressReader
 from controller.manager.conditions import UPDATING
 from controller.modeloperator.keys import DownloadedModelKey
