@@ -36,6 +36,7 @@ MEMORY_LIMIT = "2Gi"
 _USER = 65532
 _SECRET_MOUNT, _CA_MOUNT, _CA_FILE = "/credentials", "/etc/larder/sources", "ca-bundle.crt"
 RETRIES = 3
+DEADLINE_S = 6 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class DownloadJobSettings:
     environment: Mapping[str, str] = field(default_factory=dict)
     ca_config_map: str = ""
     ca_key: str = "ca-bundle.crt"
-    deadline_s: int = 6 * 3600
+    deadline_s: int = DEADLINE_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from controller.claims.kinds import Job, JobPod
+from controller.downloads.job import DEADLINE_S
 
 _STARTS_WITHIN = timedelta(minutes=2)
+_ENDS_WITHIN = timedelta(seconds=DEADLINE_S)
 
 
 def rate_limit(limits: Iterable[int]) -> int:
@@ -17,19 +19,20 @@ def rate_limit(limits: Iterable[int]) -> int:
 def holds_slot(job: Job | None, pods: Sequence[JobPod], now: datetime) -> bool:
     """Return whether a download counts towards the limits: its pod runs, or its Job is new.
 
-    A Job that waits longer for its node, volume or image gives up its slot.
+    A Job that waits longer for its node, volume or image gives up its slot. So does one that outlives its deadline,
+    which its namespace can change.
     """
     if job is None or job.end is not None:
         return False
-    is_new = now - datetime.fromisoformat(job.metadata.creation_timestamp) < _STARTS_WITHIN
-    return is_new or any(pod.status.phase == "Running" for pod in pods)
+    age = now - datetime.fromisoformat(job.metadata.creation_timestamp)
+    return age < _STARTS_WITHIN or (age < _ENDS_WITHIN and any(pod.status.phase == "Running" for pod in pods))
 
 
 def why_wait(namespace: str, groups: Mapping[str, int], running: Iterable[tuple[str, Collection[str]]]) -> str:
     """Return why a download may not start yet, or an empty string.
 
     A namespace may start another while it holds fewer slots of a group than are free, so that the last ones stay for
-    others.
+    others. What it takes beyond that, by suspending and resuming Jobs or creating its own, counts against nobody else.
 
     Args:
         namespace: Namespace of the download.
@@ -41,7 +44,8 @@ def why_wait(namespace: str, groups: Mapping[str, int], running: Iterable[tuple[
         for name in held.keys() & set(reached):
             held[name][other] += 1
     for name in sorted(held):
-        free = groups[name] - held[name].total()
+        most_of_one = (groups[name] + 1) // 2  # what a single namespace can get by this rule
+        free = groups[name] - sum(min(count, most_of_one) for count in held[name].values())
         if held[name][namespace] >= free:
             return (
                 f"ModelCacheNodeGroup {name} allows {groups[name]} concurrent downloads (maxConcurrentNodes); "
