@@ -10,7 +10,7 @@ from controller.claims.kinds import Job
 from controller.downloads.job import owner_reference
 from controller.placement.volume_names import volume_names
 from controller.volumes.templates import CLAIM_CONSTANTS, unknown_fields
-from shared.api.core import PersistentVolume, PersistentVolumeClaim
+from shared.api.core import PersistentVolume, PersistentVolumeClaim, is_long
 from shared.api.model_cache import GROUP, VERSION, ModelCache
 from shared.kube.objects import Meta
 from shared.quantity import parse_quantity
@@ -50,6 +50,10 @@ class ClaimTemplate:
 
     def problems(self, drivers: Collection[str]) -> Iterator[str]:
         """Yield what is wrong; `drivers` are the CSI drivers whose volumes tenants may describe themselves."""
+        for where, template in (("spec.pvcSpec", self.claim), ("spec.pvSpec", self.volume)):
+            if is_long(template):
+                yield f"{where} has more than 4 KiB, which no claim or volume needs; write fewer or shorter values"
+                return
         yield from unknown_fields("spec.pvcSpec", self.claim, CLAIM_FIELDS, CLAIM_CONSTANTS)
         yield from unknown_fields("spec.pvSpec", self.volume, VOLUME_FIELDS, CLAIM_CONSTANTS)
         for where, template in (("spec.pvcSpec", self.claim), ("spec.pvSpec", self.volume)):
@@ -136,7 +140,7 @@ class StorageManifest:
 
     def volume_body(self, name: str) -> Json:
         """Return the PersistentVolume that pvSpec describes, reserved for the claim."""
-        ours, claim = self.template.volume, self.claim_body()["spec"]
+        ours, claim = self.template.volume, self.claim_body(name)["spec"]
         spec: Json = {
             "capacity": ours.get("capacity") or {"storage": claim["resources"]["requests"]["storage"]},
             "accessModes": claim["accessModes"],

@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 from msgspec.structs import force_setattr
 
+from shared.api.core import is_long
 from shared.api.meta import ApiStruct, Labels, ModelStatus, Name, NodeNames, RawObject, StorageUri
 from shared.api.node_affinity import readable
-from shared.kube.objects import Object
+from shared.kube.objects import Object, drop_excess
 
 GROUP = "ome.io"
 VERSION = "v1beta1"
+LONG_PIPELINE = {"tooLong": True}  # in place of a pipeline that is longer than any that Larder writes
 RESERVE_LABEL = "models.ome/reserve-model-artifact"
 
 DownloadPolicy = Literal["AlwaysDownload", "ReuseIfExists"]
@@ -146,6 +148,13 @@ class BaseModelSpec(ApiStruct, frozen=True, kw_only=True):
         Meta(max_length=500, description="Additional metadata, as free-form text."),
     ] = {}
 
+    def __post_init__(self) -> None:
+        """Drop free-form fields that Larder does not use: in memory, they take up to fifteen times their text."""
+        force_setattr(self, "model_configuration", None)
+        force_setattr(self, "additional_metadata", {})
+        if is_long(self.diffusion_pipeline):
+            force_setattr(self, "diffusion_pipeline", dict(LONG_PIPELINE))
+
 
 class BaseModelStatus(ModelStatus, frozen=True, kw_only=True):
     """The observed state of a base model. `state`, `lifecycle`, `nodesReady` and `nodesFailed` are OME's."""
@@ -179,6 +188,10 @@ class BaseModel(Object, frozen=True, kw_only=True):
 
     spec: BaseModelSpec
     status: BaseModelStatus = BaseModelStatus()
+
+    def __post_init__(self) -> None:
+        """Drop metadata that would take too much memory."""
+        drop_excess(self.metadata)
 
 
 class ClusterBaseModel(BaseModel, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from shared.api.meta import ApiStruct, holds
-from shared.kube.objects import Key, Object
+from shared.kube.objects import Key, Object, drop_excess
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/pods"
@@ -15,9 +15,10 @@ VOLUMES = "/api/v1/persistentvolumes"
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SECRET_LABEL = "larder.dev/credentials"  # noqa: S105 - the name of a label
+STORAGE = "storage"  # the resource that a claim requests
 BOUND = "Bound"  # the phase of a claim
 HOSTS_ANNOTATION = "larder.dev/hosts"
-_LONGEST_BYTES = 4096  # of the node selector or affinity of one pod
+_LONGEST_BYTES = 4096  # of one free-form field
 
 
 def pods_in(namespace: str) -> str:
@@ -142,9 +143,9 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
         return [v.persistent_volume_claim.claim_name for v in self.volumes if v.persistent_volume_claim.claim_name]
 
 
-def is_long(requirements: Mapping[str, Any]) -> bool:
-    """Return whether a node selector or affinity is too long to be compared with every node."""
-    return bool(requirements) and len(msgspec.json.encode(requirements)) > _LONGEST_BYTES
+def is_long(found: Mapping[str, Any]) -> bool:
+    """Return whether a free-form field, such as a node affinity, is too long to be kept or compared with every node."""
+    return bool(found) and len(msgspec.json.encode(found)) > _LONGEST_BYTES
 
 
 class Pod(Object, frozen=True, kw_only=True):
@@ -153,11 +154,20 @@ class Pod(Object, frozen=True, kw_only=True):
     spec: PodSpec = PodSpec()
     status: StatusWithConditions = StatusWithConditions()
 
+    def __post_init__(self) -> None:
+        """Drop metadata that would take too much memory."""
+        drop_excess(self.metadata)
+
 
 class StorageRequests(ApiStruct, frozen=True, kw_only=True):
     """The requests of a claim: amounts by resource."""
 
     requests: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        """Drop amounts that mean nothing for a claim; tenants may write 100,000 of them."""
+        found = {name: amount for name, amount in self.requests.items() if name == STORAGE}
+        msgspec.structs.force_setattr(self, "requests", found)
 
 
 class ClaimSpec(ApiStruct, frozen=True, kw_only=True):
@@ -182,15 +192,19 @@ class PersistentVolumeClaim(Object, frozen=True, kw_only=True):
     spec: ClaimSpec = ClaimSpec()
     status: ClaimStatus = ClaimStatus()
 
+    def __post_init__(self) -> None:
+        """Drop metadata that would take too much memory."""
+        drop_excess(self.metadata)
+
     @property
     def requested(self) -> str:
         """The requested size, as a quantity."""
-        return self.spec.resources.requests.get("storage", "0")
+        return self.spec.resources.requests.get(STORAGE, "0")
 
     @property
     def capacity(self) -> str:
         """The size of its volume, as a quantity."""
-        return self.status.capacity.get("storage", "0")
+        return self.status.capacity.get(STORAGE, "0")
 
 
 class ClaimRef(ApiStruct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from shared.api.meta import (
     StorageUri,
     immutable_source,
 )
-from shared.kube.objects import Object
+from shared.kube.objects import Object, drop_excess
 
 GROUP = "serving.kserve.io"
 VERSION = "v1alpha1"
@@ -125,3 +125,7 @@ class ModelCache(Object, frozen=True, kw_only=True):
 
     spec: ModelCacheSpec
     status: ModelCacheStatus = ModelCacheStatus()
+
+    def __post_init__(self) -> None:
+        """Drop metadata that would take too much memory."""
+        drop_excess(self.metadata)

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+MOST_ENTRIES = 200  # of labels, annotations or owner references
+
 
 def timestamp(moment: datetime) -> str:
     """Format a UTC time as in Kubernetes objects, in whole seconds."""
@@ -32,6 +34,19 @@ class Meta(msgspec.Struct, rename="camel", frozen=True, kw_only=True, omit_defau
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
     owner_references: list[dict[str, Any]] = []
+
+
+def drop_excess(meta: Meta) -> None:
+    """Drop labels, annotations or owner references if there are more than any real object has.
+
+    Tenants may write 100,000 short ones, which take ten times as much memory as their text.
+    """
+    if len(meta.labels) > MOST_ENTRIES:
+        msgspec.structs.force_setattr(meta, "labels", {})
+    if len(meta.annotations) > MOST_ENTRIES:
+        msgspec.structs.force_setattr(meta, "annotations", {})
+    if len(meta.owner_references) > MOST_ENTRIES:
+        msgspec.structs.force_setattr(meta, "owner_references", [])
 
 
 class Object(msgspec.Struct, rename="camel", frozen=True, kw_only=True, omit_defaults=True):

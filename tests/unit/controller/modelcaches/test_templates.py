@@ -52,6 +52,8 @@ def test_a_pv_spec_creates_a_volume_and_a_claim_bound_to_each_other() -> None:
     [
         ({"volumeName": "other"}, {}, "spec.pvcSpec.volumeName"),
         ({"dataSource": {}}, {}, "spec.pvcSpec.dataSource"),
+        ({"accessModes": ["ReadWriteOnce"] * 1000}, {}, "spec.pvcSpec has more than 4 KiB"),
+        ({}, {"csi": S3 | {"volumeAttributes": {"a": "b" * 5000}}}, "spec.pvSpec has more than 4 KiB"),
         ({"accessModes": ["ReadOnlyMany"]}, {}, "spec.pvcSpec.accessModes"),
         ({"accessModes": "ReadWriteOnce"}, {}, "spec.pvcSpec.accessModes"),
         ({"resources": "5Gi"}, {}, "spec.pvcSpec.resources"),
