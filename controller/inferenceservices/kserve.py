@@ -22,19 +22,31 @@ KSERVE_PATHS = (
 _CLAIM = "pvc://"
 _COMPONENTS = ("predictor", "transformer", "explainer")
 _URI_VARIABLE = "STORAGE_URI"
+_MOST_URIS = 100  # of a component; a tenant may write 20,000, which would take a second to compare
 
 
 @dataclass(frozen=True, slots=True)
 class ServedComponent:
-    """A component whose pods may download a model: its URIs, and the annotations of its pods."""
+    """A component whose pods may download a model: its URIs, whether it opts in to the cache, and its node group."""
 
     uris: tuple[str, ...]
-    annotations: Mapping[str, str]
+    requests_cache: bool
+    group: str
 
-    @property
-    def requests_cache(self) -> bool:
-        """Whether it opts in to the cache."""
-        return str(self.annotations.get(ENABLE_CACHE, "")).lower() == "true"
+
+@dataclass(frozen=True, slots=True)
+class KServeService:
+    """What decides which cache a service uses; the whole object may have a megabyte.
+
+    Args:
+        namespace: Its namespace.
+        title: `namespace/name`, with the kind if it is an LLMInferenceService.
+        components: Its components; none if it is being deleted.
+    """
+
+    namespace: str
+    title: str
+    components: tuple[ServedComponent, ...]
 
 
 def in_namespace(path: str, namespace: str) -> str:
@@ -48,7 +60,7 @@ def nothing_known(_cache: Demand, _path: str) -> None:
 
 
 def kserve_services_with(
-    cache: Demand, services: Iterable[Json], usable: Iterable[Demand], kind_of: KindOf = nothing_known
+    cache: Demand, services: Iterable[KServeService], usable: Iterable[Demand], kind_of: KindOf = nothing_known
 ) -> Iterator[str]:
     """Yield the KServe services that a cache serves, as `namespace/name`: those that opt in, by longest matching URI.
 
@@ -58,12 +70,16 @@ def kserve_services_with(
     """
     rivals = [other for other in usable if len(other.uri) > len(cache.uri)]
     for service in services:
-        meta = _map(service.get("metadata"))
-        if meta.get("deletionTimestamp"):
-            continue
-        if any(_uses(component, cache, rivals, kind_of) for component in components_of(service)):
-            is_llm = service.get("kind") == "LLMInferenceService"
-            yield f"{meta.get('namespace', '')}/{meta.get('name', '')}{' (LLMInferenceService)' if is_llm else ''}"
+        if any(_uses(component, cache, rivals, kind_of) for component in service.components):
+            yield service.title
+
+
+def read_service(service: Json) -> KServeService:
+    """Return what matters of an InferenceService or LLMInferenceService."""
+    meta, is_llm = _map(service.get("metadata")), service.get("kind") == "LLMInferenceService"
+    namespace = str(meta.get("namespace", ""))
+    title = f"{namespace}/{meta.get('name', '')}{' (LLMInferenceService)' if is_llm else ''}"
+    return KServeService(namespace, title, () if meta.get("deletionTimestamp") else tuple(components_of(service)))
 
 
 def components_of(service: Json) -> Iterator[ServedComponent]:
@@ -72,17 +88,21 @@ def components_of(service: Json) -> Iterator[ServedComponent]:
     canaries = [_map(canary.get("predictor")) for canary in _maps(spec.get("canary"))]
     for component in (*(_map(spec.get(name)) for name in _COMPONENTS), *canaries):
         if component:
-            yield ServedComponent(tuple(_uris_of(component)), {**common, **_map(component.get("annotations"))})
+            yield _component(tuple(_uris_of(component)), {**common, **_map(component.get("annotations"))})
     if uris := tuple(_uris_of_llm(_map(spec.get("model")))):
         for workload in (spec, _map(spec.get("prefill"))):
-            yield ServedComponent(uris, {**common, **_map(workload.get("annotations"))})
+            yield _component(uris, {**common, **_map(workload.get("annotations"))})
+
+
+def _component(uris: tuple[str, ...], annotations: Json) -> ServedComponent:
+    requests_cache = str(annotations.get(ENABLE_CACHE, "")).lower() == "true"
+    return ServedComponent(uris[:_MOST_URIS], requests_cache, str(annotations.get(NODE_GROUP, "")))
 
 
 def _uses(component: ServedComponent, cache: Demand, rivals: list[Demand], kind_of: KindOf) -> bool:
     if not component.requests_cache:
         return False
-    group = component.annotations.get(NODE_GROUP, "")
-    others = [rival for rival in rivals if not group or group in rival.groups]
+    others = [rival for rival in rivals if not component.group or component.group in rival.groups]
     for uri in filter(None, map(_canonical, component.uris)):
         part = sub_path_of(uri, cache.uri)
         if part is None or (part and kind_of(cache, part) == "absent"):

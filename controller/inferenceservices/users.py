@@ -1,11 +1,19 @@
 """Which InferenceServices use a model, read live, because a deletion must not rest on a cache."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from controller.inferenceservices.kserve import KSERVE_PATHS, KindOf, in_namespace, kserve_services_with, nothing_known
+from controller.inferenceservices.kserve import (
+    KSERVE_PATHS,
+    KindOf,
+    KServeService,
+    in_namespace,
+    kserve_services_with,
+    nothing_known,
+    read_service,
+)
 from controller.placement.demand import Demand
 from controller.placement.demand_of_kind import model_cache_demand
 from controller.state.cluster_state import ClusterState
@@ -30,7 +38,7 @@ class ServiceUsers:
     cluster: ClusterState
     enabled: bool
     _ours: SharedRead[list[InferenceService]] = field(init=False)
-    _of_kserve: SharedRead[list[Mapping[str, Any]]] = field(init=False)
+    _of_kserve: SharedRead[list[KServeService]] = field(init=False)
 
     def __post_init__(self) -> None:
         self._ours = SharedRead(partial(list_objects, self.kube, INFERENCE_SERVICE.path, InferenceService))
@@ -57,7 +65,7 @@ class ServiceUsers:
         demand = next((cache for cache in caches if cache.name == key.name), None)
         if demand is None or not demand.uri:
             return []
-        services = [s for s in await self._list_kserve(key.namespace) if _namespace_of(s) == key.namespace]
+        services = [s for s in await self._list_kserve(key.namespace) if s.namespace == key.namespace]
         usable = [*self._usable_caches(), *(cache for cache in caches if cache.serving and not cache.deleting)]
         return sorted(kserve_services_with(demand, services, usable, kind_of))
 
@@ -76,7 +84,7 @@ class ServiceUsers:
             return await self._ours.get()
         return await list_objects(self.kube, INFERENCE_SERVICE.path_in(namespace), InferenceService)
 
-    async def _list_kserve(self, namespace: str = "") -> list[Mapping[str, Any]]:
+    async def _list_kserve(self, namespace: str = "") -> list[KServeService]:
         """Return KServe's services, those of one namespace if it is given."""
         return [
             service
@@ -84,11 +92,12 @@ class ServiceUsers:
             for service in await self._of_kind([in_namespace(path, namespace) for path in paths])
         ]
 
-    async def _of_kind(self, paths: Sequence[str]) -> list[Mapping[str, Any]]:
+    async def _of_kind(self, paths: Sequence[str]) -> list[KServeService]:
         """Return all objects of a kind, none if it is not served; a forbidden list is an error, not an empty result."""
         for path in paths:
             try:
-                return [decode(raw, dict[str, Any]) async for page in pages(self.kube, path) for raw in page.items]
+                listed = (raw async for page in pages(self.kube, path) for raw in page.items)
+                return [read_service(decode(raw, dict[str, Any])) async for raw in listed]
             except NotFound:
                 continue
             except Refused as error:
@@ -102,8 +111,3 @@ class ServiceUsers:
         ready = (c for c in caches if c.placeable and c.serving and self.cluster.models.conflict(c) is None)
         held = (replace(c, groups=tuple(group for group in c.groups if group in with_nodes)) for c in ready)
         return [cache for cache in held if cache.groups]
-
-
-def _namespace_of(service: Mapping[str, Any]) -> str:
-    metadata = service.get("metadata")
-    return str(metadata.get("namespace", "")) if isinstance(metadata, dict) else ""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.admission.catalog.port import PathKind
-from controller.inferenceservices.kserve import components_of, kserve_services_with
+from controller.inferenceservices.kserve import components_of, kserve_services_with, read_service
 from controller.placement.demand import Demand
 from tests.builders.services import demand
 
@@ -22,6 +22,10 @@ CACHE = demand("c", kind="ClusterModelCache", uri="s3://bkt/models")
 LONGER = demand("longer", kind="ClusterModelCache", uri="s3://bkt/models/llama", groups=("a", "b"))
 
 
+def using(cache: Demand, services: list[dict[str, Any]], usable: list[Demand], *kind_of: Any) -> list[str]:
+    return list(kserve_services_with(cache, map(read_service, services), usable, *kind_of))
+
+
 @pytest.mark.parametrize(
     ("uri", "users"),
     [
@@ -36,7 +40,7 @@ LONGER = demand("longer", kind="ClusterModelCache", uri="s3://bkt/models/llama",
 )
 def test_a_service_of_kserve_uses_the_cache_with_the_longest_uri(uri: str, users: list[str]) -> None:
     services = [kserve("s", {"model": {"storageUri": uri}})]
-    assert list(kserve_services_with(CACHE, services, [CACHE, LONGER])) == users
+    assert using(CACHE, services, [CACHE, LONGER]) == users
 
 
 @pytest.mark.parametrize(("group", "users"), [("a", []), ("b", []), ("c", ["team/s"]), ("", [])])
@@ -47,8 +51,8 @@ def test_a_cache_with_a_longer_uri_takes_over_only_services_of_its_groups(
     asked = kserve("s", {"model": {"storageUri": "s3://bkt/models/llama"}})
     annotations = {ENABLE: "true", "serving.kserve.io/nodegroup": group}
     (asked["metadata"] if place == "service" else asked["spec"]["predictor"])["annotations"] = annotations
-    assert list(kserve_services_with(CACHE, [asked], [CACHE, LONGER])) == users
-    assert list(kserve_services_with(LONGER, [asked], [CACHE, LONGER])) == ["team/s"]
+    assert using(CACHE, [asked], [CACHE, LONGER]) == users
+    assert using(LONGER, [asked], [CACHE, LONGER]) == ["team/s"]
 
 
 def test_a_service_without_the_annotation_or_being_deleted_uses_no_model() -> None:
@@ -59,16 +63,16 @@ def test_a_service_without_the_annotation_or_being_deleted_uses_no_model() -> No
         kserve("c", predictor, deletionTimestamp="t"),
         kserve("d", predictor | {"annotations": {ENABLE: "True"}}, None),
     ]
-    assert list(kserve_services_with(CACHE, services, [CACHE])) == ["team/d"]
+    assert using(CACHE, services, [CACHE]) == ["team/d"]
 
 
 def test_an_annotation_of_a_component_counts_for_that_component_alone() -> None:
     predictor = {"model": {"storageUri": "s3://bkt/models"}, "annotations": {ENABLE: "false"}}
     transformer = {"containers": [container("s3://bkt/models/tokenizer")]}
-    assert list(kserve_services_with(CACHE, [kserve("a", predictor)], [CACHE])) == []
+    assert using(CACHE, [kserve("a", predictor)], [CACHE]) == []
     both = kserve("b", predictor)
     both["spec"]["transformer"] = transformer
-    assert list(kserve_services_with(CACHE, [both], [CACHE])) == ["team/b"]
+    assert using(CACHE, [both], [CACHE]) == ["team/b"]
 
 
 def container(uri: str) -> dict[str, Any]:
@@ -113,15 +117,21 @@ def test_an_llm_service_uses_what_its_model_names_unless_adapters_are_downloaded
         "metadata": {"name": "s", "namespace": "team"},
         "spec": {"model": model, "annotations": {ENABLE: "true"}},
     }
-    assert list(kserve_services_with(CACHE, [service], [CACHE])) == ["team/s (LLMInferenceService)"]
+    assert using(CACHE, [service], [CACHE]) == ["team/s (LLMInferenceService)"]
     model["lora"] = {"adapters": [{"uri": "pvc://claim/a"}]}
-    assert list(kserve_services_with(CACHE, [service], [CACHE])) == ["team/s (LLMInferenceService)"]
+    assert using(CACHE, [service], [CACHE]) == ["team/s (LLMInferenceService)"]
     model["lora"]["adapters"].append({"uri": "hf://o/a"})
-    assert list(kserve_services_with(CACHE, [service], [CACHE])) == []
+    assert using(CACHE, [service], [CACHE]) == []
     prefilled = {"model": {"uri": "s3://bkt/models"}, "prefill": {"annotations": {ENABLE: "true"}}}
-    assert list(kserve_services_with(CACHE, [service | {"spec": prefilled}], [CACHE])) == [
-        "team/s (LLMInferenceService)"
-    ]
+    assert using(CACHE, [service | {"spec": prefilled}], [CACHE]) == ["team/s (LLMInferenceService)"]
+
+
+def test_only_what_matters_of_a_large_service_is_kept() -> None:
+    """All services are in memory while one model's deletion is checked; a tenant may write a megabyte into each."""
+    predictor = {"containers": [container(f"s3://bkt/{n}") for n in range(20_000)], "annotations": {"a": "b" * 10_000}}
+    found = read_service(kserve("s", predictor))
+    assert len(found.components[0].uris) == 100
+    assert len(repr(found)) < 5000
 
 
 def test_a_service_does_not_use_a_cache_that_lacks_its_path() -> None:
@@ -132,7 +142,7 @@ def test_a_service_does_not_use_a_cache_that_lacks_its_path() -> None:
 
     def users(cache: Demand, uri: str) -> list[str]:
         services = [kserve("s", {"model": {"storageUri": uri}})]
-        return list(kserve_services_with(cache, services, [CACHE, LONGER], kind_of))
+        return using(cache, services, [CACHE, LONGER], kind_of)
 
     assert users(CACHE, "s3://bkt/models/absent") == []
     assert users(CACHE, "s3://bkt/models/unknown") == ["team/s"]
@@ -146,4 +156,4 @@ def test_malformed_services_are_ignored(odd: Any) -> None:
     services = [{"metadata": odd, "spec": odd}, {"spec": dict.fromkeys(names, odd)}]
     inner = ("annotations", "storageUris", "containers", "model", "storageUri", "lora", "uri", "storage")
     services += [{"spec": {name: dict.fromkeys(inner, odd) for name in names}}]
-    assert list(kserve_services_with(CACHE, services, [CACHE])) == []
+    assert using(CACHE, services, [CACHE]) == []
