@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 import structlog
 
@@ -18,16 +17,14 @@ from controller.state.devices.device_users import DeviceUsers
 from controller.state.keys import EntryKey
 from controller.state.live_reader import LiveReader
 from controller.state.pods.model_volumes import is_our_volume
-from controller.state.pods.mounts import claims_of
-from shared.api.core import PODS, VOLUMES, Node, PersistentVolume
+from shared.api.core import PODS, VOLUMES, Node, PersistentVolume, Pod
 from shared.api.model_node import COMPLETE_PHASES, Entry, EntryState, ModelNode
-from shared.kube.collection import decode, list_objects, pages
+from shared.kube.collection import list_objects
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
 from shared.model_devices import device_name
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-Json = dict[str, Any]
 _NONE: frozenset[EntryKey] = frozenset()
 
 
@@ -77,8 +74,8 @@ class NodeObserver:
     async def with_users(self, view: NodeView) -> NodeView:
         """Add the pods that mount the node's models and the ResourceClaims that hold them as devices, listed live."""
         query = {"fieldSelector": f"spec.nodeName={view.name}"}
-        pods = [decode(raw, Json) async for page in pages(self.kube, PODS, query) for raw in page.items]
-        mounts_claims = any(claims_of(pod) for pod in pods)
+        pods = await list_objects(self.kube, PODS, Pod, query)
+        mounts_claims = any(pod.spec.claims for pod in pods)
         paths = await _paths_of_claims(self.kube, self.store_root) if mounts_claims else {}
         known = _known(view)
         mounting = users_of(pods, known, self.store_root, paths)

@@ -1,18 +1,16 @@
 """Which pods of a node use which snapshots."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from controller.state.changes import TERMINAL
 from controller.state.keys import EntryKey
-from controller.state.pods.mounts import claims_of, mounts_snapshot, plain_paths
+from controller.state.pods.mounts import mounts_snapshot, places_in_store
+from shared.api.core import Pod
 from shared.kube.objects import Key
-
-Json = Mapping[str, Any]
 
 
 def users_of(
-    pods: Iterable[Json],
+    pods: Iterable[Pod],
     entries: Iterable[EntryKey],
     store_root: str,
     path_of_claim: Mapping[Key, str],
@@ -25,14 +23,13 @@ def users_of(
     known = sorted(entries)
     users: dict[EntryKey, list[str]] = {}
     for pod in pods:
-        if pod.get("status", {}).get("phase") in TERMINAL:
+        if pod.status.phase in TERMINAL:
             continue
-        volumes = pod.get("spec", {}).get("volumes") or []
-        hosted = [(volume.get("hostPath") or {}).get("path", "") for volume in volumes]
-        claimed = [path_of_claim[claim] for claim in claims_of(pod) if claim in path_of_claim]
-        paths = plain_paths([*hosted, *claimed])
-        name = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
-        for key in known if paths else ():
-            if mounts_snapshot(paths, *key, store_root):
+        claims = (Key(pod.metadata.namespace, name) for name in pod.spec.claims)
+        claimed = (path_of_claim[claim] for claim in claims if claim in path_of_claim)
+        places = places_in_store([*pod.spec.host_paths, *claimed], store_root)
+        name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        for key in known if places else ():
+            if mounts_snapshot(places, *key):
                 users.setdefault(key, []).append(name)
     return {key: tuple(sorted(names)) for key, names in users.items()}

@@ -4,7 +4,6 @@ import argparse
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import quote
 
 from controller.cli.cluster import add_cluster_options, run_on_cluster
@@ -12,10 +11,10 @@ from controller.cli.evict.preview import Preview, SpaceRequest, is_listed, previ
 from controller.cli.table import Column, lay_out
 from controller.nodes.users import users_of
 from controller.placement.volume_names import VOLUME_LABEL
-from shared.api.core import PODS, VOLUMES, PersistentVolume
+from shared.api.core import PODS, VOLUMES, PersistentVolume, Pod
 from shared.api.model_node import PATH, ModelNode
 from shared.exit_codes import printable
-from shared.kube.collection import decode, get_object, list_objects, pages
+from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import NotFound
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
@@ -107,7 +106,7 @@ async def _model_nodes(kube: Kube, name: str | None) -> list[ModelNode]:
 
 async def _users(kube: Kube, node: ModelNode) -> dict[tuple[str, str], tuple[str, ...]]:
     query = {"fieldSelector": f"spec.nodeName={node.metadata.name}"}
-    pods = [decode(raw, dict[str, Any]) async for page in pages(kube, PODS, query) for raw in page.items]
+    pods = await list_objects(kube, PODS, Pod, query)
     keys, paths = [e.key for e in node.spec.entries], await _paths_of_claims(kube)
     roots = _roots(pods, paths.values())
     return {key: names for root in roots for key, names in users_of(pods, keys, root, paths).items()}
@@ -119,10 +118,9 @@ async def _paths_of_claims(kube: Kube) -> dict[Key, str]:
     return {volume.claim: volume.spec.local.path for volume in volumes}
 
 
-def _roots(pods: list[dict[str, Any]], claimed: Iterable[str]) -> set[str]:
+def _roots(pods: list[Pod], claimed: Iterable[str]) -> set[str]:
     """Return the roots of stores that pods may mount models from; this setting of the controller is in no object."""
-    volumes = (volume for pod in pods for volume in pod.get("spec", {}).get("volumes") or [])
-    hosted = ((volume.get("hostPath") or {}).get("path", "") for volume in volumes)
+    hosted = (path for pod in pods for path in pod.spec.host_paths)
     return {root for path in (*hosted, *claimed) if (root := path.rpartition("/models/")[0])}
 
 

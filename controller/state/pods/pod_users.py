@@ -10,7 +10,7 @@ from controller.placement.volume_names import read_claims
 from controller.state.changes import TERMINAL
 from controller.state.index import Index
 from controller.state.keys import EntryKey
-from controller.state.pods.mounts import mounts_model, mounts_snapshot, plain_paths
+from controller.state.pods.mounts import mounts_model, mounts_snapshot, places_in_store
 from shared.api.core import Pod
 from shared.api.model_node import ModelNode
 from shared.kube.cache import Cache
@@ -54,14 +54,14 @@ class PodUsers:
         """Return whether a pod has not ended and mounts a model; the label alone proves nothing."""
         if pod.status.phase in TERMINAL or uses_label(identity) not in pod.metadata.labels:
             return False
-        if mounts_model(self._paths(pod), identity, self.store_root) or _awaits(pod, identity):
+        if mounts_model(self._places(pod), identity) or _awaits(pod, identity):
             return True
         namespace, demands = pod.metadata.namespace, list(self.same_id(identity))
         return any(is_on(demand, namespace, claim) for claim in pod.spec.claims for demand in demands)
 
     def users_of(self, name: str, key: EntryKey) -> list[str]:
         """Return the watched pods on a node that mount a snapshot, as `namespace/name`."""
-        using = (pod.metadata for pod, paths in self._mounts_on(name) if mounts_snapshot(paths, *key, self.store_root))
+        using = (pod.metadata for pod, places in self._mounts_on(name) if mounts_snapshot(places, *key))
         return sorted(f"{meta.namespace}/{meta.name}" for meta in using)
 
     def first_user_of(self, identity: str, namespace: str) -> str:
@@ -72,9 +72,9 @@ class PodUsers:
 
     def in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
         """Return the entries of a node that watched pods on it mount."""
-        paths = frozenset[str]().union(*(paths for _, paths in self._mounts_on(name)))
-        entries = (e.key for e in model_node.spec.entries) if paths else ()
-        return frozenset(key for key in entries if mounts_snapshot(paths, *key, self.store_root))
+        mounted = frozenset[str]().union(*(places for _, places in self._mounts_on(name)))
+        entries = (e.key for e in model_node.spec.entries) if mounted else ()
+        return frozenset(key for key in entries if mounts_snapshot(mounted, *key))
 
     def pods_on(self, name: str) -> list[Pod]:
         """Return the watched pods on a node."""
@@ -84,18 +84,19 @@ class PodUsers:
         """Return the snapshots that watched pods on a node were given and mount; an annotation proves nothing."""
         return frozenset(
             key
-            for pod, paths in self._mounts_on(name)
+            for pod, places in self._mounts_on(name)
             for key in promised_snapshots(pod.metadata.namespace, pod.metadata.annotations)
-            if mounts_snapshot(paths, *key, self.store_root)
+            if mounts_snapshot(places, *key)
         )
 
-    def _paths(self, pod: Pod) -> frozenset[str]:
-        """Return the directories of the node that a pod mounts, by hostPath or by a claim of ours."""
-        return plain_paths([*pod.spec.host_paths, *self.paths_of(pod.metadata.namespace, pod.spec.claims)])
+    def _places(self, pod: Pod) -> frozenset[str]:
+        """Return the places in the store that a pod mounts, by hostPath or by a claim of ours."""
+        claimed = self.paths_of(pod.metadata.namespace, pod.spec.claims)
+        return places_in_store([*pod.spec.host_paths, *claimed], self.store_root)
 
     def _mounts_on(self, name: str) -> Iterator[tuple[Pod, frozenset[str]]]:
-        """Yield the watched pods on a node that have not ended, with the directories they mount."""
-        yield from ((pod, self._paths(pod)) for pod in self.pods_on(name) if pod.status.phase not in TERMINAL)
+        """Yield the watched pods on a node that have not ended, with the places in the store that they mount."""
+        yield from ((pod, self._places(pod)) for pod in self.pods_on(name) if pod.status.phase not in TERMINAL)
 
 
 def _node_name(pod: Pod | None) -> Iterable[str]:

@@ -1,8 +1,11 @@
+import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.nodes.users import users_of
+from shared.api.core import Pod
 from shared.kube.objects import Key
 from shared.names import USER_LABEL, ready_label, snapshot_label, snapshot_path, uses_label
 
@@ -35,7 +38,8 @@ def requiring(operator: str, label: str) -> Json:
 
 
 def users(*pods: Json) -> dict[tuple[str, str], tuple[str, ...]]:
-    return users_of(pods, [R1, R2, OTHER], ROOT, {Key("ns", "ours"): f"{ROOT}/{snapshot_path(*R1)}"})
+    found = [msgspec.convert(pod, Pod) for pod in pods]
+    return users_of(found, [R1, R2, OTHER], ROOT, {Key("ns", "ours"): f"{ROOT}/{snapshot_path(*R1)}"})
 
 
 def test_a_pod_on_a_claim_of_ours_uses_its_snapshot() -> None:
@@ -91,6 +95,14 @@ def test_labels_in_a_selector_do_not_make_a_pod_a_user(spec: Json) -> None:
     labels = {USER_LABEL: "true", uses_label("m"): "true"}
     claims = {"larder.dev/models": "m@r1"}
     assert users(pod("p", spec, labels=labels, annotations=claims)) == {}
+
+
+def test_a_pod_with_very_many_volumes_does_not_keep_the_controller_busy() -> None:
+    volumes = [{"name": f"v{n}", "hostPath": {"path": f"/a/{n}"}} for n in range(20_000)]
+    found = msgspec.convert(pod("p", {"volumes": volumes}), Pod)
+    began = time.process_time()
+    assert users_of([found], [(f"m{n}", "r1") for n in range(1000)], ROOT, {}) == {}
+    assert time.process_time() - began < 1
 
 
 def test_pods_without_larders_volumes_or_labels_are_not_users() -> None:
