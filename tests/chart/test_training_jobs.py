@@ -10,11 +10,12 @@ from controller.trainingjobs.replicas import JobReplica, job_service, replica_cl
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import Json
+from rig.helm import LARDER, Helm, Json
 from rig.processes import wait_until
 from shared.api.training_job import ReplicaSpec, TrainingJob, TrainingJobSpec
+from shared.devices.annotation import ANNOTATION
 from shared.kube.objects import Meta
-from tests.chart.conftest import NAMESPACE, Render
+from tests.chart.conftest import NAMESPACE, VALUES, Render
 from tests.chart.objects import kinds, only
 
 NAME, OWNERS = "larder-training-jobs", "larder-training-job-owners"
@@ -215,3 +216,30 @@ def test_owner_and_service_account_are_compared_with_the_existing_job(controller
             controller.delete(f"{jobs}/real")
     finally:
         api.delete(f"{jobs}/real")
+
+
+@pytest.fixture(scope="module")
+def unreviewed(cluster: Helm) -> Iterator[None]:
+    """The release while pods pass although no controller reviews them; the chart's values are restored afterwards."""
+    ignored = dict.fromkeys(("ephemeralContainers", "models", "pods"), "Ignore")
+    cluster.upgrade(LARDER, VALUES | {"admission": {"failurePolicy": ignored}}, NAMESPACE)
+    yield
+    cluster.upgrade(LARDER, VALUES, NAMESPACE)
+
+
+@pytest.mark.usefixtures("unreviewed")
+def test_the_template_of_a_training_job_cannot_write_an_allocation_of_devices(controller: Api) -> None:
+    """Only larder-scheduler writes allocations, by binding pods; the controller, which it is part of, creates these."""
+
+    def answer(text: str) -> str:
+        body = with_metadata(manifests()["Pod"], annotations={ANNOTATION: text})
+        try:
+            controller.create(f"/api/v1/namespaces/{OPENED}/pods?dryRun=All", body)
+        except CallRefused as refusal:
+            return str(refusal)
+        return ""
+
+    asks = '{"runningcontainer":{"c":{"requests":{"a":1}}}}'
+    wait_until(lambda: answer(asks) == "", 30, "the webhook to be ignored")
+    allocated = '{"nodename":"n","runningcontainer":{"c":{"allocatefrom":{"a":"b"}}}}'
+    assert "only larder-scheduler may set nodename" in answer(allocated)
