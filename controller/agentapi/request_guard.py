@@ -14,8 +14,9 @@ from shared.kube.errors import KubeError
 # and reports progress every second while something runs. No wait exceeds a second, which Retry-After states.
 RATES: Mapping[str, Rate] = {"credentials": Rate(1, 20), "manifests": Rate(5, 100), "progress": Rate(5, 20)}
 INVALID_TOKENS = Rate(1, 60)  # per address: unknown tokens that turn out to be invalid
+INVALID_TOKENS_OF_NETWORK = Rate(20, 1200)  # per IPv6 network: one host may own it, or it is that of a node's pods
 _ONE_LINE_A_MINUTE = Rate(1 / 60, 1)
-_IPV6_SITE = 64
+_IPV6_NETWORK = 64
 _log = structlog.get_logger()
 
 
@@ -38,11 +39,13 @@ class RequestGuard:
     authenticator: Authenticator
     clock: Callable[[], float]
     _addresses: Buckets = field(init=False)
+    _networks: Buckets = field(init=False)
     _nodes: dict[str, Buckets] = field(init=False)
     _lines: Buckets = field(init=False)
 
     def __post_init__(self) -> None:
         self._addresses, self._lines = Buckets(INVALID_TOKENS, self.clock), Buckets(_ONE_LINE_A_MINUTE, self.clock)
+        self._networks = Buckets(INVALID_TOKENS_OF_NETWORK, self.clock)
         self._nodes = {route: Buckets(rate, self.clock) for route, rate in RATES.items()}
 
     async def admit(self, route: str, header: str, address: str, *, reviewed: bool) -> AgentIdentity:
@@ -71,18 +74,24 @@ class RequestGuard:
         return await self.authenticator.agent_of(header) if reviewed else known
 
     async def _review_unknown(self, header: str, address: str) -> AgentIdentity:
-        """Review an unknown token; only an invalid one counts against its address."""
-        place = site_of(address)
-        wait_s = self._addresses.draw(place)
-        if wait_s:
-            raise self._too_many("unknown tokens", place, wait_s)
+        """Review an unknown token; only an invalid one counts against its address and the network of that."""
+        network = network_of(address)
+        if wait_s := self._addresses.draw(address):
+            raise self._too_many("unknown tokens", address, wait_s)
+        if wait_s := self._networks.draw(network):
+            self._addresses.give_back(address)
+            raise self._too_many("unknown tokens", network, wait_s)
         try:
             agent = await self.authenticator.agent_of(header)
         except KubeError:
-            self._addresses.give_back(place)
+            self._give_back(address, network)
             raise
-        self._addresses.give_back(place)
+        self._give_back(address, network)
         return agent
+
+    def _give_back(self, address: str, network: str) -> None:
+        self._addresses.give_back(address)
+        self._networks.give_back(network)
 
     def _draw(self, route: str, node: str) -> None:
         wait_s = self._nodes[route].draw(node)
@@ -95,8 +104,8 @@ class RequestGuard:
         return TooManyError(f"too many requests from {sender} ({what}); try again in {wait_s:.1f} s", wait_s)
 
 
-def site_of(address: str) -> str:
-    """Return the unit that counts as one address: for IPv6 a whole /64, because a single host may own one."""
+def network_of(address: str) -> str:
+    """Return the network that counts as a whole, too: the /64 of an IPv6 address, else the address itself."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -105,4 +114,4 @@ def site_of(address: str) -> str:
         return address
     if parsed.ipv4_mapped:
         return str(parsed.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(parsed), _IPV6_SITE), strict=False))
+    return str(ipaddress.IPv6Network((int(parsed), _IPV6_NETWORK), strict=False))

@@ -1,6 +1,6 @@
 """The agents' API: authentication, the data that it gives, and the response to every failure."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,14 @@ from structlog.testing import capture_logs
 
 from controller.agentapi.authenticate import AgentIdentity, Authenticator, DeniedError
 from controller.agentapi.leader import LeaderClient
-from controller.agentapi.request_guard import INVALID_TOKENS, RATES, RequestGuard, site_of
+from controller.agentapi.request_guard import (
+    INVALID_TOKENS,
+    INVALID_TOKENS_OF_NETWORK,
+    RATES,
+    RequestGuard,
+    TooManyError,
+    network_of,
+)
 from controller.agentapi.server import AgentApi
 from controller.agentapi.service import AgentService
 from controller.placement.allowed_sources import AllowedSources
@@ -62,10 +69,11 @@ class Api:
         self.authenticator = Authenticator(kube, self.cluster, AGENT, "larder", lambda: self.now)
         self.service = AgentService(kube, self.cluster, manifests, secrets, LiveReader(kube))
         leader = LeaderClient(kube, "/lease", CaReloader(None), "", lambda: self.now)
+        self.guard = RequestGuard(self.authenticator, lambda: self.now)
         app = FastAPI(openapi_url=None)
         app.include_router(
             AgentApi(
-                RequestGuard(self.authenticator, lambda: self.now),
+                self.guard,
                 self.service,
                 self.progress,
                 leader,
@@ -318,7 +326,7 @@ async def test_requests_during_an_api_server_outage_do_not_use_up_the_rate_limit
 
 
 @pytest.mark.parametrize(
-    ("address", "site"),
+    ("address", "network"),
     [
         ("10.0.0.1", "10.0.0.1"),
         ("::ffff:10.0.0.1", "10.0.0.1"),
@@ -327,8 +335,32 @@ async def test_requests_during_an_api_server_outage_do_not_use_up_the_rate_limit
         ("", ""),
     ],
 )
-def test_addresses_are_grouped_by_ipv4_address_or_ipv6_network(address: str, site: str) -> None:
-    assert site_of(address) == site
+def test_addresses_are_grouped_by_ipv4_address_or_ipv6_network(address: str, network: str) -> None:
+    assert network_of(address) == network
+
+
+async def refusals(api: Api, addresses: Iterable[str]) -> int:
+    """Send an invalid token from each address; return how many were refused without a review."""
+    refused = 0
+    api.trust({"status": {"authenticated": False}})
+    for number, address in enumerate(addresses):
+        with pytest.raises((DeniedError, TooManyError)) as caught:
+            await api.guard.admit("progress", f"Bearer bad.{number}", address, reviewed=True)
+        refused += caught.type is TooManyError
+    api.trust(review())
+    return refused
+
+
+async def test_a_pod_cannot_keep_out_the_agent_of_its_node(api: Api) -> None:
+    """With IPv6, the pods of a node usually have addresses of one /64."""
+    assert await refusals(api, ["2001:db8::66"] * 200) == 200 - INVALID_TOKENS.burst
+    agent = await api.guard.admit("manifests", BEARER["Authorization"], "2001:db8::5", reviewed=True)
+    assert agent.node == "a"
+
+
+async def test_a_host_with_a_whole_ipv6_network_is_limited(api: Api) -> None:
+    count = 2 * INVALID_TOKENS_OF_NETWORK.burst
+    assert await refusals(api, (f"2001:db8::{n:x}" for n in range(count))) == count // 2
 
 
 async def test_a_body_of_many_brackets_is_not_an_internal_error(api: Api) -> None:
