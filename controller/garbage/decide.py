@@ -38,11 +38,15 @@ def overdue(since: Mapping[str, float], now_s: float, grace_s: float) -> frozens
 def charges(manifests: Iterable[StoredManifest], references: References) -> dict[str, tuple[str, int]]:
     """Return the namespace that each list is charged to: its creator's, or another that still refers to it.
 
-    A cluster-scoped model, of namespace "", has no limit: what it refers to is not charged to anyone else.
+    Whoever refers to a part refers to its full list. A cluster-scoped model, of namespace "", has no limit: what it
+    refers to is not charged to anyone else.
     """
+    known, users = list(manifests), {digest: set(found) for digest, found in references.items()}
+    for manifest in known:
+        if manifest.listing:
+            users.setdefault(manifest.listing, set()).update(references.get(manifest.digest, ()))
     return {
-        manifest.digest: (_owner(manifest, references.get(manifest.digest, ())), manifest.size_bytes)
-        for manifest in manifests
+        manifest.digest: (_owner(manifest, users.get(manifest.digest, ())), manifest.size_bytes) for manifest in known
     }
 
 

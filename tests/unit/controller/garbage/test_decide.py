@@ -32,6 +32,17 @@ def test_bytes_are_charged_to_the_namespace_that_stored_them_while_it_uses_them(
     assert owners == {"a": "x", "b": "y", "c": "x", "d": ""}
 
 
+def test_a_full_list_is_charged_to_those_who_still_use_a_part_of_it() -> None:
+    """Otherwise a namespace that deleted its model would pay for others, and could not free its share."""
+    found = [kept("full", namespace="x"), kept("part", namespace="y", listing="full")]
+    assert charges(found, {"part": {"y"}})["full"][0] == "y"
+    assert charges(found, {"part": {"y"}, "full": {"x"}})["full"][0] == "x"
+    assert (
+        charges([*found, kept("other", namespace="x", listing="full")], {"part": {"y"}, "other": {"x"}})["full"][0]
+        == "x"
+    )
+
+
 digests = st.sets(st.integers(0, 30).map(str))
 
 
