@@ -14,6 +14,7 @@ T = TypeVar("T", bound=Object)
 S = TypeVar("S")
 
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+PAGE = 50  # objects in a response: each may have 1.5 MB, and a response is in memory twice
 _NO_QUERY: Mapping[str, str] = {}
 
 
@@ -45,7 +46,7 @@ async def pages(
     kube: Kube,
     path: str,
     query: Mapping[str, str] = _NO_QUERY,
-    size: int = 500,
+    size: int = PAGE,
     timeout_s: float = 60,
     accept: str = JSON,
 ) -> AsyncIterator[Page]:

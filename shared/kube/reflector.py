@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from shared.backoff import Backoff, Uniform
-from shared.kube.collection import decode, pages, selectors
+from shared.kube.collection import PAGE, decode, pages, selectors
 from shared.kube.errors import Busy, Expired, Malformed, Refused, Unreachable
 from shared.kube.objects import Event, Key, Object
 from shared.kube.status_errors import error_from_status
@@ -74,7 +74,7 @@ class Reflector(Generic[T]):
     on_error: Callable[[Exception, float], None]  # called with the error and the wait that follows, in seconds
     label_selector: str = ""
     field_selector: str = ""
-    page: int = 500
+    page: int = PAGE
     timing: ReflectorTiming = ReflectorTiming()
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
