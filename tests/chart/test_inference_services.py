@@ -165,12 +165,37 @@ def test_privileged_containers_are_refused(place: str, fields: Json, controller:
     assert "Pod Security baseline" in refusal_of(controller, deployment)
 
 
+@pytest.mark.parametrize("place", ["pod", "containers", "initContainers"])
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"seccompProfile": {"type": "Unconfined"}},
+        {"appArmorProfile": {"type": "Unconfined"}},
+        {"seLinuxOptions": {"type": "spc_t"}},
+        {"seLinuxOptions": {"user": "system_u"}},
+    ],
+    ids=["seccomp", "AppArmor", "type", "user"],
+)
+def test_pods_without_the_confinement_of_the_node_are_refused(place: str, context: Json, controller: Api) -> None:
+    fields = {"securityContext": context}
+    deployment = with_pod(**fields) if place == "pod" else with_container(place, **fields)
+    assert "must keep the seccomp, AppArmor and SELinux" in refusal_of(controller, deployment)
+
+
+def test_unsafe_sysctls_are_refused(controller: Api) -> None:
+    context = {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}
+    assert "only set the sysctls" in refusal_of(controller, with_pod(securityContext=context))
+
+
 def test_pods_without_special_privileges_are_accepted(controller: Api) -> None:
     context = {"capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}, "runAsUser": 1}
     container = with_container(securityContext=context, ports=[{"containerPort": 80}])
     assert takes(controller, container)
     volumes = [{"name": "s", "secret": {"secretName": "s"}}, {"name": "e", "emptyDir": {}}]
     assert takes(controller, with_pod(volumes=volumes, serviceAccountName="default"))
+    confined: Json = {"seccompProfile": {"type": "RuntimeDefault"}, "seLinuxOptions": {"level": "s0:c1,c2"}}
+    confined |= {"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]}
+    assert takes(controller, with_pod(securityContext=confined))
 
 
 def test_only_accounts_that_an_administrator_lists_are_allowed(controller: Api, api: Api) -> None:
