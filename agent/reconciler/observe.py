@@ -155,6 +155,7 @@ class Scanner:
 
     def _read(self) -> tuple[dict[Key, Snapshot], Space]:
         began_s = self.cpu_clock()
+        self._restore_directories()
         if self.watch:  # before the scan, so that no change falls between the two
             covered = self.watch.cover([self.store.layout.blobs], creations=False)
             self._watched = self.watch.cover(self.store.snapshots.directories(), creations=True) and covered
@@ -164,6 +165,12 @@ class Scanner:
         space = self._space(self.store.space.used_bytes())
         self._cost_s = self.cpu_clock() - began_s
         return held, space
+
+    def _restore_directories(self) -> None:
+        try:
+            self.store.restore_directories()
+        except LarderError as error:  # what is gone must still lose its labels
+            _LOG.warning("directories_not_restored", reason=error.reason, message=str(error))
 
     def _space(self, used: int) -> Space:
         size = self.store.space.disk_bytes()

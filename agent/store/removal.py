@@ -101,8 +101,10 @@ def remove_blobs(layout: Layout, digests: Iterable[str]) -> int:
 
 
 def blob_digests(layout: Layout) -> list[str]:
-    """Return the digests of all blobs."""
-    return [path.name for path in layout.blobs.iterdir() if _SHA256.match(path.name)]
+    """Return the digests of all blobs; none if their directory was removed. Raises OSError."""
+    with suppress(FileNotFoundError):
+        return [path.name for path in layout.blobs.iterdir() if _SHA256.match(path.name)]
+    return []
 
 
 def try_remove(path: Path) -> None:

@@ -73,6 +73,11 @@ class Store:
             self.blobs.remove_unreferenced()
             inventory.invalidate()
 
+    def restore_directories(self) -> None:
+        """Create directories of the layout again that someone has removed while the store is open."""
+        with self._state.lock, translated(f"restoring the directories of {self.layout.root}"):
+            ensure_layout(self.layout)
+
     @property
     def root(self) -> Path:
         """The root directory."""

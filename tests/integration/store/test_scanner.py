@@ -101,3 +101,17 @@ async def test_a_newly_committed_model_is_watched_for_damage(
         (snapshot.path / "original").chmod(0o755)
         (snapshot.path / "original" / "params.json").unlink()
         await until(lambda: cache.held["llama", snapshot.revision].damaged == ("original/params.json",), looked)
+
+
+@pytest.mark.parametrize("reported", [True, False])
+async def test_a_store_that_was_emptied_by_hand_has_no_snapshots_and_takes_new_ones(
+    *, reported: bool, fetch_model: FetchModel, source: MemorySource, store: Store
+) -> None:
+    snapshot = fetch_model(source, store, "llama")
+    watch = InotifyWatch.open() if reported else None
+    async with scanning(store, watch, NEVER_S if reported else OFTEN_S) as (cache, looked):
+        for path in list(store.root.iterdir()):
+            remove_tree(path)
+        await until(lambda: cache.held == {}, looked)
+        await asyncio.to_thread(fetch_model, source, store, "llama")
+        await until(lambda: ("llama", snapshot.revision) in cache.held, looked)
