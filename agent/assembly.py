@@ -114,7 +114,16 @@ class AgentParts:
             reservations=reservations,
             downloads=downloads,
             removals=Removals(
-                cache, store, node, activity, failures, downloads, threads, clock, reconciler.request_node_read
+                cache,
+                store,
+                node,
+                self.api,
+                activity,
+                failures,
+                downloads,
+                threads,
+                clock,
+                reconciler.request_node_read,
             ),
             inspector=Inspector(cache, threads, jobs, activity.internal_errors, reconciler.wake, clock),
             failures=failures,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from agent.controller_client import ControllerClient
 from agent.reconciler.actions import Remove
 from agent.reconciler.activity import Activity, RemovalProgress
 from agent.reconciler.downloads import Downloads
@@ -14,6 +15,7 @@ from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.observation import Key, Removed
 from agent.reconciler.own_node import OwnNode
 from agent.reconciler.state_cache import StateCache, content_sizes
+from agent.store.download_plan import DownloadPlan
 from agent.store.store import Store
 from shared.api.model_node import PATH, Entry, EntryState, ModelNode
 from shared.errors import LarderError, NotGranted
@@ -53,6 +55,7 @@ class Removals:
     cache: StateCache
     store: Store
     node: OwnNode
+    api: ControllerClient
     activity: Activity
     failures: FailureRecorder
     downloads: Downloads
@@ -97,9 +100,20 @@ class Removals:
 
     async def _discard_unfinished(self, entry: Entry) -> None:
         """Drop what an unfinished download left, unless a running download shares any of it."""
-        plan = self.cache.drop_plan(entry.key)
+        plan = self.cache.drop_plan(entry.key) or await self._plan_of_earlier_agent(entry)
         if plan is None:
             return
         keys = set(plan.keys.values())
         if all(keys.isdisjoint(running.keys.values()) for running in self.downloads.plans()):
             await asyncio.get_running_loop().run_in_executor(self.threads, self.store.unfinished.discard, plan)
+
+    async def _plan_of_earlier_agent(self, entry: Entry) -> DownloadPlan | None:
+        """Return the plan of an entry that this agent never prepared, but an earlier one may have begun to download."""
+        loop = asyncio.get_running_loop()
+        if not entry.manifest or not await loop.run_in_executor(self.threads, self.store.unfinished.exist):
+            return None
+        try:
+            return DownloadPlan(await self.api.manifest(entry.manifest))
+        except LarderError as error:  # they are dropped once they have been idle for a week
+            _LOG.warning("unfinished_files_left", model=entry.id, reason=error.reason, message=str(error))
+            return None

@@ -49,6 +49,19 @@ def test_an_agent_killed_during_a_download_resumes_from_the_verified_bytes(bench
     assert int(first.range.removeprefix("bytes=").split("-")[0]) >= HALF // 2
 
 
+def test_what_a_killed_agent_downloaded_is_removed_with_its_model(bench: Bench) -> None:
+    model = bench.add_model("llama", FILES)
+    bench.hub.faults.add(Stall(HALF), LARGE)
+    bench.want(model.entry)
+    agent = bench.start()
+    bench.wait_for(lambda: is_half_there(bench), "half of the file")
+    agent.kill()
+    bench.want(msgspec.structs.replace(model.entry, state="Absent"))
+    bench.start()
+    bench.wait_phase(model, "Absent")
+    assert list((bench.root / "partial").iterdir()) == []
+
+
 def test_an_agent_killed_at_random_moments_never_labels_missing_files(bench: Bench) -> None:
     model = bench.add_model("llama", FILES)
     bench.want(model.entry, bandwidth_limit=4_000_000)

@@ -205,7 +205,7 @@ class NodeRig:
                 taint_remover=TaintRemover(self.cache, node, self.clock, self.reconciler.request_node_read),
                 reservations=reservations, downloads=downloads,
                 removals=Removals(
-                    self.cache, self.store, node, self.activity, failures, downloads, self.threads, self.clock,
+                    self.cache, self.store, node, api, self.activity, failures, downloads, self.threads, self.clock,
                     self.reconciler.request_node_read,
                 ),
                 inspector=Inspector(self.cache, self.threads, jobs, errors, self.reconciler.wake, self.clock),
