@@ -56,7 +56,7 @@ class Reconciler:
     after_pass: Callable[[Observation, Space], None] | None = None
     other_conditions: Callable[[], list[Condition]] = list
     _adopted: bool = field(default=False, init=False)
-    _last_pass_s: float = field(default=math.nan, init=False)
+    _last_step_s: float = field(default=math.nan, init=False)
     _woken: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _node_is_stale: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
@@ -85,15 +85,15 @@ class Reconciler:
         return replace(self.cache.space, limit=self.cache.storage_limit)
 
     def why_not_alive(self) -> str:
-        """Return how long ago the last pass ended if that is too long, or an empty string."""
-        silent_s = self.clock() - self._last_pass_s  # NaN before the first pass
-        return f"the reconciler has not finished a pass for {silent_s:.0f} s" if silent_s > _LIVENESS_TIMEOUT_S else ""
+        """Return how long ago the last step of a pass ended if that is too long, or an empty string."""
+        silent_s = self.clock() - self._last_step_s  # NaN before the first pass
+        return f"the reconciler has not finished a step for {silent_s:.0f} s" if silent_s > _LIVENESS_TIMEOUT_S else ""
 
     def why_not_ready(self) -> str:
         """Return what the agent is waiting for; empty once it has adopted what is on disk."""
         if self._adopted:
             return ""
-        if math.isnan(self._last_pass_s):
+        if math.isnan(self._last_step_s):
             return "the agent has not read its disk and its Node yet"
         if not self.cache.synced:
             return "the agent has not listed its ModelNode yet"
@@ -127,8 +127,9 @@ class Reconciler:
             actions = decide(observation)
             for action in actions:
                 await executor.act(action)
+                self._last_step_s = self.clock()  # on a slow disk, a pass over many models takes minutes
             self._report()
-            self._last_pass_s = self.clock()
+            self._last_step_s = self.clock()
             if self.after_pass:
                 self.after_pass(self.observation(), self.space())
             if actions:
