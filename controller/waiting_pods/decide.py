@@ -26,6 +26,7 @@ _REPEAT_S = 3600.0
 _NEXT_BATCH_S = 0.1
 _NEXT_LOOK_S = 5.0
 _MOST_AT_ONCE = 50
+_AGENT_LATE_S = 120.0  # a new node's agent starts sooner
 _STEP_PERCENT = 10
 _MAX_NOTIFIED = 5
 
@@ -118,7 +119,8 @@ def _progress(view: WaitingView, rest: list[WaitingPod]) -> list[Action]:
 def _progress_of(view: WaitingView, pod: Pod, missing: MissingFiles) -> ReportOnPods:
     delay = _delay(missing)
     if delay:
-        news = f"{missing.phase} {missing.reason} {missing.node_ready} {bool(missing.obstacle)}"
+        facts = missing.phase, missing.reason, missing.node_ready, bool(missing.obstacle), _lacks_agent(missing)
+        news = " ".join(map(str, facts))
         return ReportOnPods((pod,), DELAYED, f"{_title(view)} is not on node {delay}", news, warn=True)
     size = format_bytes(missing.total_bytes) if missing.total_bytes else "unknown size"
     how_far = f"{format_bytes(missing.done_bytes)} of {size}, {missing.percent} %"
@@ -138,7 +140,17 @@ def _delay(missing: MissingFiles) -> str:
         )
     if missing.obstacle:
         return f"{missing.node} and will not get there: {missing.obstacle}"
+    if _lacks_agent(missing):
+        return (
+            f"{missing.node}, which has had no ready agent for {missing.agent_away_s / 60:.0f} minutes, so nothing is "
+            f"downloaded there; `larder why node/{missing.node}` says why. If the node is to have no agent, delete the "
+            "pod and keep its successor off the node"
+        )
     return f"{missing.node}: {missing.phase}, {missing.reason}: {missing.message}" if missing.reason else ""
+
+
+def _lacks_agent(missing: MissingFiles) -> bool:
+    return missing.agent_away_s > _AGENT_LATE_S
 
 
 def _here(view: WaitingView, rest: list[WaitingPod]) -> list[Action]:

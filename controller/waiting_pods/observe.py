@@ -110,6 +110,7 @@ class WaitingPodsObserver:
             status.reason if status else "",
             status.message if status else "",
             self._obstacle(key, node, demands),
+            self.cluster.liveness.away_s(name),
             done_bytes,
             total_bytes or self.cluster.listed.sizes_on(name).get(key.snapshot, 0),
         )

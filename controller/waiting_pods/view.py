@@ -18,6 +18,7 @@ class MissingFiles:
         reason: The agent's reason why it makes no progress.
         message: The agent's explanation of the reason.
         obstacle: Why the node's ModelNode does not list the entry; empty if it does, or is about to.
+        agent_away_s: Seconds for which the node has had no ready agent; 0 if it has one.
         done_bytes: Bytes downloaded.
         total_bytes: Bytes to download; 0 if unknown.
     """
@@ -28,6 +29,7 @@ class MissingFiles:
     reason: str = ""
     message: str = ""
     obstacle: str = ""
+    agent_away_s: float = 0.0
     done_bytes: int = 0
     total_bytes: int = 0
 

@@ -5,9 +5,9 @@ No input or output, no clock.
 
 from collections.abc import Iterator
 
-from controller.cli.why.findings import Finding, fact, some, stop, wait
+from controller.cli.why.findings import Finding, Severity, fact, some, stop, wait
 from controller.cli.why.kinds import ObservedNode, ObservedPod
-from controller.cli.why.nodes import entry_findings, statuses_of
+from controller.cli.why.nodes import agent_findings, entry_findings, statuses_of
 from controller.cli.why.view import ClusterView
 from controller.placement.pod_placement import MODEL_GATE, PLACEMENT_ANNOTATION
 from controller.replica_claims.gate import CLAIMS_GATE
@@ -57,6 +57,8 @@ def on_node_findings(pod: ObservedPod, snapshots: Snapshots, cluster: ClusterVie
     if node is None or found is None:
         return
     entries, statuses = {e.key: e for e in found.spec.entries}, statuses_of(found, node)
+    if node.status.ready and not all(key in statuses and statuses[key].phase in COMPLETE_PHASES for key in snapshots):
+        yield from (f for f in agent_findings(node, cluster) if f.severity is Severity.STOP)
     for key in snapshots:
         status, entry = statuses.get(key), entries.get(key)
         about = f"{key[0]} on node/{node.metadata.name}"

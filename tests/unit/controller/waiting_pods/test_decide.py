@@ -98,12 +98,18 @@ def test_a_pod_on_a_node_without_the_files_gets_an_event_with_their_progress() -
         ({"phase": "Failed", "reason": "InsufficientStorage", "message": "needs 5"}, "InsufficientStorage: needs 5"),
         ({"node_ready": False}, "not Ready"),
         ({"obstacle": "the model does not select this node"}, "does not select this node"),
+        ({"phase": "Pending", "agent_away_s": 300.0}, "no ready agent for 5 minutes"),
     ],
 )
 def test_obstacles_of_a_download_are_warnings(missing: dict[str, Any], says: str) -> None:
     (event,) = notified(decide(view(bound(missing=replace(MISSING, **missing)))))
     assert (event.reason, event.warn, event.owners) == (DELAYED, True, False)
     assert says in event.message
+
+
+def test_a_node_whose_agent_is_about_to_start_is_no_reason_for_a_warning() -> None:
+    (event,) = notified(decide(view(bound(missing=replace(MISSING, phase="Pending", agent_away_s=30.0)))))
+    assert event.reason == WAITING
 
 
 def test_only_a_visible_step_of_the_download_causes_an_event() -> None:

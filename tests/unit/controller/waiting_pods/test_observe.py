@@ -24,6 +24,7 @@ from tests.builders.cluster import (
     model_node,
     node,
 )
+from tests.builders.cluster import pod as running_pod
 
 KEY = WaitingKey("ns", "m", "r1")
 POOL = {"pool": "gpu"}
@@ -237,3 +238,16 @@ async def test_pods_are_listed_in_order_of_creation(observer: WaitingPodsObserve
         cluster.users.upsert(Pod(metadata=meta(name, namespace="ns", **fields)))
     seen = await observer.view(KEY, {"uid-old"})
     assert [(w.pod.metadata.name, w.notified) for w in seen.pods] == [("old", True), ("new", False)]
+
+
+async def test_it_is_known_how_long_the_node_of_a_waiting_pod_has_had_no_agent() -> None:
+    now_s = [0.0]
+    cluster = fresh_cluster(lambda: now_s[0])
+    cluster.nodes.upsert(node("a", POOL))
+    cluster.users.upsert(waiting_pod(node_name="a"))
+    observer = WaitingPodsObserver(cluster, ProgressTracker(lambda: 0.0, lambda *_: None))
+    assert (await only(observer)).missing == MissingFiles("a")
+    now_s[0] = 300.0
+    assert (await only(observer)).missing == MissingFiles("a", agent_away_s=300.0)
+    cluster.agents.upsert(running_pod("agent", "a"))
+    assert (await only(observer)).missing == MissingFiles("a")

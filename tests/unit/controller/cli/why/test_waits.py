@@ -67,3 +67,9 @@ def test_a_pod_on_a_node_is_reported_with_the_progress_of_the_node() -> None:
 def test_a_pod_whose_revision_its_node_will_never_get_is_reported_as_a_problem() -> None:
     found = why_pod(waiting("a", "m@r0"), seen(nodes=(node("a", GPU),)))
     assert "NotListed" in reasons(found, Severity.STOP)
+
+
+def test_a_pod_that_waits_on_a_node_without_an_agent_is_reported_as_a_problem() -> None:
+    missing = at_a(node_with_model("a", "Pending"), agents={})
+    assert "NoAgent" in reasons(why_pod(waiting("a"), missing), Severity.STOP)
+    assert "NoAgent" not in reasons(why_pod(waiting("a"), seen(agents={})), Severity.STOP)
