@@ -12,6 +12,7 @@ from controller.state.models.service_references import refers_to
 from shared.api.core import Node, Pod
 from shared.api.inference_service import InferenceService
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.api.model_node import EntryState
 from shared.names import uses_label
 
 
@@ -76,10 +77,14 @@ class ModelEventHandler:
         return iter(self.cluster.models.keys_of_id(entry[0]))
 
     def _at(self, node: Node) -> Iterator[ModelKey]:
-        """Yield the models that target the node, and those being deleted, which may wait for it."""
+        """Yield the models that target the node, those being deleted, which may wait for it, and those leaving it."""
         for key, demand in self.cluster.models.demands.items():
             if demand.deleting or self.cluster.is_target(demand, node):
                 yield key
+        model_node = self.cluster.model_node(node.metadata.name)
+        for entry in model_node.spec.entries if model_node else ():
+            if entry.state != EntryState.PRESENT:
+                yield from self.cluster.models.keys_of_id(entry.id)
 
     def _being_deleted(self) -> Iterator[tuple[ModelKey, Demand]]:
         """Yield the models being deleted: each may be waiting for its last user."""

@@ -99,17 +99,19 @@ class ModelObserver:
             wanted = kept if entries and self.cluster.is_target(demand, node) else set[str]()
             for entry in entries:
                 claimed = any(c.uid == demand.uid for c in entry.claims)
-                if claimed and entry.revision not in wanted and (removal := self._removal_from(name, entry)):
+                if claimed and entry.revision not in wanted and (removal := self._removal_from(node, entry)):
                     yield removal
 
-    def _removal_from(self, name: str, entry: Entry) -> PendingRemoval | None:
+    def _removal_from(self, node: Node, entry: Entry) -> PendingRemoval | None:
+        name = node.metadata.name
         holding = self.cluster.device_claims.users_of(name, entry.key)
         users = [*self.cluster.pod_users.users_of(name, entry.key), *holding]
         if entry.state == EntryState.PRESENT and not users and not entry.in_use:
             return None  # the node has not been reconciled since
         done, total = self.progress.of(name, entry.key) if entry.state == EntryState.ABSENT else (0, 0)
         in_use = entry.state == EntryState.PRESENT or bool(users)
-        return PendingRemoval(name, entry.revision, in_use, tuple(users), done, total)
+        away = not (node.ready and self.cluster.liveness.ready(name))
+        return PendingRemoval(name, entry.revision, in_use, tuple(users), done, total, away)
 
     def _remaining(self, demand: Demand) -> tuple[str, ...]:
         """Return the nodes that still list this object and could answer: Ready, with a ready agent."""

@@ -43,6 +43,8 @@ def removal_message(removals: Iterable[PendingRemoval]) -> str:
 def _state(removal: PendingRemoval) -> str:
     if removal.in_use:
         return f"kept while in use by {first_few(removal.users) or 'pods on the node'}"
+    if removal.agent_away:
+        return f"removed once the node has a ready agent again (`larder why node/{removal.node}`)"
     if removal.total_bytes:
         return f"{format_bytes(removal.done_bytes)} of at most {format_bytes(removal.total_bytes)} are gone"
     return "being removed"

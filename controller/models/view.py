@@ -35,7 +35,8 @@ class TargetNode:
 class PendingRemoval:
     """Unwanted files of the model that a node still lists; `users` are the pods and ResourceClaims known to keep them.
 
-    `in_use` without `users` means pods that only a live read saw. Bytes describe a removal in progress.
+    `in_use` without `users` means pods that only a live read saw. Bytes describe a removal in progress, which waits
+    while the node has no ready agent (`agent_away`).
     """
 
     node: str
@@ -44,6 +45,7 @@ class PendingRemoval:
     users: tuple[str, ...] = ()
     done_bytes: int = 0
     total_bytes: int = 0
+    agent_away: bool = False
 
 
 @dataclass(frozen=True, slots=True)

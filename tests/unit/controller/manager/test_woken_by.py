@@ -182,6 +182,14 @@ def test_an_agent_that_starts_or_stops_wakes_node_models_and_grants(cluster: Clu
     assert woken.take() == nodes("a") | caches("llama") | GRANTS
 
 
+def test_an_agent_wakes_the_models_whose_files_it_is_to_remove(cluster: ClusterState, woken: WokenKeys) -> None:
+    leaving = entry("llama", "r0", state="Draining")
+    cluster.model_nodes.upsert(model_node("c", entry("tiny", kind="ClusterBaseModel"), leaving))
+    woken.take()
+    cluster.agents.upsert(pod("agent-c", "c", ready=False))
+    assert woken.take() == nodes("c") | caches("llama") | cluster_models("tiny") | GRANTS
+
+
 def test_a_pod_that_is_created_ends_or_is_deleted_wakes_its_node(cluster: ClusterState, woken: WokenKeys) -> None:
     mark = "llama", "r1"
     cluster.users.upsert(pod("user", "", [mark], phase="Pending"))

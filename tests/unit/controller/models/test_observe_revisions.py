@@ -121,6 +121,17 @@ async def test_a_pending_removal_has_its_progress_in_bytes(observer: ModelObserv
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r1"),)
 
 
+async def test_a_removal_from_a_node_without_a_ready_agent_waits(
+    observer: ModelObserver, cluster: ClusterState
+) -> None:
+    cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", state="Draining")))
+    cluster.agents.upsert(pod("agent", "a", ready=False))
+    assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", agent_away=True),)
+    cluster.model_nodes.upsert(model_node("b", entry("m"), entry("m", "r0", state="Draining")))
+    cluster.agents.upsert(pod("agent-b", "b"))
+    assert view(observer, CACHE).removals[1] == PendingRemoval("b", "r0", agent_away=True), "the node is not Ready"
+
+
 async def test_entries_of_other_models_are_not_pending_removals(observer: ModelObserver, cluster: ClusterState) -> None:
     foreign = msgspec.structs.replace(entry("m", "r0", state="Draining"), claims=[])
     cluster.model_nodes.upsert(model_node("a", entry("m"), foreign, entry("other", state="Draining")))

@@ -198,6 +198,12 @@ def test_the_removing_condition_names_the_pods_in_the_way_and_the_removed_bytes(
     assert "3.0 GiB of at most 10.0 GiB are gone" in report(deleted).message
 
 
+def test_a_removal_that_waits_for_an_agent_says_so() -> None:
+    waiting = PendingRemoval("a", "r0", total_bytes=5, agent_away=True)
+    removing = reported(cache(view(node("a", "Ready"), removals=(waiting,))), "Removing")
+    assert removing.message == "revision r0 on a: removed once the node has a ready agent again (`larder why node/a`)"
+
+
 @pytest.mark.parametrize("users", [(), ("ns/p",)])
 def test_old_files_in_use_are_reported_even_if_the_pods_are_unknown(users: tuple[str, ...]) -> None:
     removing = reported(
