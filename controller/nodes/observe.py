@@ -76,7 +76,7 @@ class NodeObserver:
         query = {"fieldSelector": f"spec.nodeName={view.name}"}
         pods = await list_objects(self.kube, PODS, Pod, query)
         mounts_claims = any(pod.spec.claims for pod in pods)
-        paths = await _paths_of_claims(self.kube, self.store_root) if mounts_claims else {}
+        paths = await _paths_of_claims(self.kube) if mounts_claims else {}
         known = _known(view)
         mounting = users_of(pods, known, self.store_root, paths)
         holding = await self.devices.on_node(view.name, known)
@@ -150,7 +150,7 @@ def _known(view: NodeView) -> set[EntryKey]:
     return {e.key for e in model_node.spec.entries} | {s.key for s in model_node.status.entries}
 
 
-async def _paths_of_claims(kube: Kube, store_root: str) -> dict[Key, str]:
+async def _paths_of_claims(kube: Kube) -> dict[Key, str]:
     """Return the directory on nodes behind each PersistentVolumeClaim for a model, read live. Raises KubeError."""
     listed = await list_objects(kube, VOLUMES, PersistentVolume, {"labelSelector": f"{VOLUME_LABEL}=true"})
-    return {volume.claim: volume.spec.local.path for volume in listed if is_our_volume(volume, store_root)}
+    return {volume.claim: volume.spec.local.path for volume in listed if is_our_volume(volume)}

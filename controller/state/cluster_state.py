@@ -99,7 +99,7 @@ class ClusterState:
         self.membership = Membership(self.nodes, self.groups, self.default_limits)
         self.statuses = EntryStatuses(self.model_nodes)
         self.listed = ListedEntries(self.model_nodes)
-        self.volumes = ModelVolumes(self.store_root)
+        self.volumes = ModelVolumes()
         self.device_claims = DeviceClaims(self.changed.device_claim.emit)
         self.pod_users = PodUsers(self.users, self.store_root, self.models.same_id, self.volumes.paths_of)
         self.unplaced = UnplacedEntries(self.changed.unplaced)

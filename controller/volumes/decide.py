@@ -109,10 +109,18 @@ def _check_files(view: VolumeView) -> list[Action]:
     """Report a claim whose files differ from those that the pods were admitted with."""
     if view.manifest is None or view.volume is None or view.volume.spec.local.path == view.manifest.path:
         return []
-    message = (
-        f"claim {view.key.name!r} has the files of another revision ({view.volume.spec.local.path}) than the pod was "
-        "given; delete the pod: its successor gets another claim"
-    )
+    path, manifest = view.volume.spec.local.path, view.manifest
+    if path.endswith(manifest.path.removeprefix(manifest.store_root)):
+        message = (
+            f"claim {view.key.name!r} has the files of an earlier storeRoot ({path}), which new nodes do not have; end "
+            "all pods that mount it, for example by scaling their Deployment to zero: half a minute later, new pods "
+            f"get the files in {manifest.store_root}"
+        )
+    else:
+        message = (
+            f"claim {view.key.name!r} has the files of another revision ({path}) than the pod was given; delete the "
+            "pod: its successor gets another claim"
+        )
     return [ReportReason(NAME_CONFLICT, message), Requeue(_LOOK_AGAIN_S)]
 
 

@@ -1,5 +1,6 @@
 """The volumes and claims of models in the cluster state, and the pods that name them."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -11,18 +12,18 @@ from shared.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 from shared.kube.cache import Cache
 from shared.kube.objects import Key
 
+_SNAPSHOT = re.compile(r".*/models/[^/]+/[^/]+")
+
 
 @dataclass(slots=True)
 class ModelVolumes:
     """Caches every claim of the cluster, and the volumes that carry Larder's label.
 
     Args:
-        store_root: Root of the store on every node.
         claim_changed: Signals any claim of the cluster that was created, changed or deleted, as last known.
         changed: Signals a claim through which pods reach a model, when it, its volume or its pods changed.
     """
 
-    store_root: str
     claim_changed: Signal[PersistentVolumeClaim] = field(default_factory=Signal, init=False)
     changed: Signal[Key] = field(default_factory=Signal, init=False)
     claims: Cache[PersistentVolumeClaim] = field(init=False)
@@ -86,7 +87,7 @@ class ModelVolumes:
 
     def _claim_of(self, volume: PersistentVolume | None) -> tuple[Key, ...]:
         """Return the claim of a volume that Larder created; none for any other."""
-        return (volume.claim,) if volume is not None and is_our_volume(volume, self.store_root) else ()
+        return (volume.claim,) if volume is not None and is_our_volume(volume) else ()
 
 
 def _claims_of(pod: Pod | None) -> dict[Key, SnapshotVolume]:
@@ -98,7 +99,7 @@ def _claims_of(pod: Pod | None) -> dict[Key, SnapshotVolume]:
     return {Key(namespace, claim): snapshot for claim, snapshot in named if claim in mounted}
 
 
-def is_our_volume(volume: PersistentVolume, store_root: str) -> bool:
-    """Return whether Larder created a volume; its label alone proves nothing."""
+def is_our_volume(volume: PersistentVolume) -> bool:
+    """Return whether Larder created a volume, perhaps for an earlier store; its label alone proves nothing."""
     spec, named = volume.spec, volume.metadata.name in volume_names(*volume.claim)
-    return named and spec.local.path.startswith(f"{store_root}/models/") and "ro" in spec.mount_options
+    return named and bool(_SNAPSHOT.fullmatch(spec.local.path)) and "ro" in spec.mount_options

@@ -115,6 +115,16 @@ def test_a_claim_with_other_files_is_reported() -> None:
     assert not any(isinstance(a, DeleteClaim | DeleteVolume) for a in actions)
 
 
+def test_a_claim_with_the_files_of_an_earlier_store_root_is_reported_with_the_way_out() -> None:
+    former = volume("c1", path="/mnt/former/models/llama/r")
+    _, report, again = decide(replace(USED, claim=claim(), is_ours=True, volume=former))
+    assert isinstance(report, ReportReason)
+    assert "earlier storeRoot (/mnt/former/models/llama/r)" in report.message
+    assert "new pods get the files in /var/lib/larder" in report.message
+    assert isinstance(again, Requeue)
+    assert decide(replace(USED, volume=former)) == [DeleteVolume(former), Requeue(60.0)]
+
+
 @pytest.mark.parametrize(
     "view",
     [

@@ -27,7 +27,7 @@ class Woken:
     """The volumes, and the claims that they signalled."""
 
     def __init__(self) -> None:
-        self.volumes = ModelVolumes(ROOT)
+        self.volumes = ModelVolumes()
         self.any, self.ours = list[Key](), list[Key]()
         self.volumes.claim_changed.listen(lambda claim: self.any.append(claim.key))
         self.volumes.changed.listen(self.ours.append)
@@ -91,6 +91,11 @@ def test_a_foreign_volume_is_not_taken_for_a_models_volume(woken: Woken) -> None
     woken.volumes.volumes.upsert(volume("/etc"))
     woken.volumes.volumes.upsert(volume(name="theirs"))
     assert (woken.ours, woken.volumes.volume_of(LLAMA)) == ([], None)
+
+
+def test_a_volume_of_an_earlier_store_root_is_still_the_models(woken: Woken) -> None:
+    woken.volumes.volumes.upsert(volume("/mnt/former/models/llama/r"))
+    assert woken.volumes.volume_of(LLAMA) == volume("/mnt/former/models/llama/r")
 
 
 def test_the_path_is_that_of_the_volume_named_by_the_claim(woken: Woken) -> None:
