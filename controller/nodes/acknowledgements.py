@@ -27,27 +27,40 @@ class Acknowledgement:
     closed_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Drain:
+    """When an entry began to drain, and the first generation of the ModelNode that was seen with this drain."""
+
+    since: str
+    generation: int
+
+
 @dataclass(slots=True)
 class Acknowledgements:
-    """Kept in memory: after a restart of the controller, the pause before each removal begins again."""
+    """Kept in memory: after a restart of the controller, the pause before each removal begins again.
 
+    A status counts only if its agent has seen the drain. An entry may have drained before and been Present in between,
+    and the status of that earlier drain stays until the agent writes another.
+    """
+
+    _begun: dict[str, dict[EntryKey, _Drain]] = field(default_factory=dict, init=False)
     _seen: dict[str, dict[EntryKey, Acknowledgement]] = field(default_factory=dict, init=False)
 
     def of(
         self, name: str, model_node: ModelNode | None, statuses: Statuses, now: datetime
     ) -> Mapping[EntryKey, Acknowledgement]:
         """Return the acknowledgements of the entries that drain."""
-        old, new = self._seen.get(name, {}), dict[EntryKey, Acknowledgement]()
-        for entry in model_node.spec.entries if model_node else ():
-            status = statuses.get(entry.key)
-            if entry.state != EntryState.DRAINING or status is None or status.observed != EntryState.DRAINING:
-                continue
-            known = old.get(entry.key)
-            new[entry.key] = known if known and known.since == entry.since else Acknowledgement(entry.since, now)
+        if model_node is None:
+            self.forget(name)
+            return {}
+        old, new = self._seen.pop(name, {}), dict[EntryKey, Acknowledgement]()
+        for key, drain in self._drains(name, model_node).items():
+            status, known = statuses.get(key), old.get(key)
+            is_current = model_node.status.observed_generation >= drain.generation
+            if is_current and status is not None and status.observed == EntryState.DRAINING:
+                new[key] = known if known and known.since == drain.since else Acknowledgement(drain.since, now)
         if new:
             self._seen[name] = new
-        else:
-            self._seen.pop(name, None)
         return new
 
     def close(self, name: str, keys: Collection[EntryKey], now: datetime) -> None:
@@ -58,7 +71,18 @@ class Acknowledgements:
 
     def forget(self, name: str) -> None:
         """Drop the state of a deleted node."""
+        self._begun.pop(name, None)
         self._seen.pop(name, None)
+
+    def _drains(self, name: str, model_node: ModelNode) -> Mapping[EntryKey, _Drain]:
+        old, new = self._begun.pop(name, {}), dict[EntryKey, _Drain]()
+        for entry in model_node.spec.entries:
+            if entry.state == EntryState.DRAINING:
+                known, drain = old.get(entry.key), _Drain(entry.since, model_node.metadata.generation)
+                new[entry.key] = known if known and known.since == drain.since else drain
+        if new:
+            self._begun[name] = new
+        return new
 
 
 def still_offered(

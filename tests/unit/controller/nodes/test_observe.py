@@ -17,6 +17,7 @@ from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader, object_path
 from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
+from shared.api.model_node import EntryStatus, ModelNode
 from shared.model_devices import DRIVER, RESOURCE_CLAIMS, SLICES, device_name
 from shared.names import snapshot_path
 from tests.builders.api_server import Objects, listed, serving
@@ -173,10 +174,13 @@ async def test_a_revision_that_no_longer_serves_is_held_for_pods_without_a_node(
     assert view(observer).held == {}
 
 
-def drains(since: str = "2026-06-01T00:00:00Z", observed: str = "Draining") -> Any:
-    reported = entry_status("m", "Draining")
-    word = type(reported)(id="m", revision="r1", phase="Draining", observed=observed)
-    return model_node("a", entry("m", state="Draining", since=since), reported=[word])
+def drains(
+    since: str = "2026-06-01T00:00:00Z", observed: str = "Draining", generation: int = 1, observed_generation: int = 1
+) -> ModelNode:
+    reported = EntryStatus(id="m", revision="r1", phase="Draining", observed=observed)
+    leaving = entry("m", state="Draining", since=since)
+    found = model_node("a", leaving, reported=[reported], observed_generation=observed_generation)
+    return msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, generation=generation))
 
 
 async def closed(observer: NodeObserver, now: datetime = NOW) -> NodeView:
@@ -241,7 +245,12 @@ async def test_a_new_drain_needs_a_new_acknowledgement(observer: NodeObserver, c
     later = NOW + timedelta(seconds=20)
     cluster.model_nodes.upsert(drains())
     assert (await closed(observer)).acknowledged == {KEY: NOW}
-    cluster.model_nodes.upsert(drains(since="2026-06-01T00:00:15Z"))
+    again = "2026-06-01T00:00:15Z"
+    cluster.model_nodes.upsert(drains(again, generation=3))
+    assert (await closed(observer)).acknowledged == {}, "this is the status of the drain before"
+    cluster.model_nodes.upsert(drains(again, generation=4, observed_generation=2))
+    assert (await closed(observer)).acknowledged == {}
+    cluster.model_nodes.upsert(drains(again, generation=4, observed_generation=3))
     assert (await closed(observer, later)).acknowledged == {KEY: later}
     cluster.model_nodes.upsert(model_node("a"))
     assert view(observer, now=later).acknowledged == {}
