@@ -184,6 +184,8 @@ class ClusterState:
     def _agent_changed(self, before: Pod | None, after: Pod | None) -> None:
         for name in self.liveness.change(before, after):
             self.changed.agent.emit(name)
+        if after is None and before is not None and self.node(before.spec.node_name) is None:
+            self.liveness.forget(before.spec.node_name)
 
     def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
         self.pod_users.move(before, after)

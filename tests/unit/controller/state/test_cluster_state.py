@@ -102,7 +102,8 @@ def test_the_snapshots_in_use_follow_from_the_watched_pods(cluster: ClusterState
     assert cluster.pod_users.in_use("a", mine) == frozenset()
 
 
-def test_no_state_remains_of_deleted_nodes() -> None:
+@pytest.mark.parametrize("node_first", [False, True])
+def test_no_state_remains_of_deleted_nodes(*, node_first: bool) -> None:
     cluster = fresh_cluster()
     cluster.groups.upsert(group("all", {}))
     for i in range(50):
@@ -115,12 +116,13 @@ def test_no_state_remains_of_deleted_nodes() -> None:
         assert found is not None
         assert cluster.membership.of(found) == {"all"}
         assert cluster.statuses.of(found)
-        for cached, key in (
+        objects = (
             (cluster.agents, pod(f"agent-{name}", name).key),
             (cluster.users, pod(f"user-{name}", name).key),
             (cluster.model_nodes, model_node(name).key),
             (cluster.nodes, node(name).key),
-        ):
+        )
+        for cached, key in reversed(objects) if node_first else objects:  # Kubernetes removes the pods of a Node later
             cached.remove(key)
     kept = (
         cluster.membership._names,
@@ -130,6 +132,18 @@ def test_no_state_remains_of_deleted_nodes() -> None:
         cluster.liveness._away_since,
     )
     assert [len(index) for index in kept] == [0] * len(kept)
+
+
+def test_a_node_that_replaces_another_of_its_name_has_had_no_agent_for_no_time() -> None:
+    now_s = [0.0]
+    cluster = fresh_cluster(lambda: now_s[0])
+    cluster.nodes.upsert(node("a", uid="first"))
+    cluster.agents.upsert(pod("agent", "a"))
+    cluster.nodes.remove(node("a").key)
+    cluster.agents.remove(pod("agent", "a").key)
+    now_s[0] = 300.0
+    cluster.nodes.upsert(node("a", uid="second"))
+    assert cluster.liveness.away_s("a") == 0
 
 
 def test_a_name_that_equals_the_shortened_id_of_another_model_is_a_conflict() -> None:
