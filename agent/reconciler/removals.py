@@ -109,8 +109,8 @@ class Removals:
 
     async def _plan_of_earlier_agent(self, entry: Entry) -> DownloadPlan | None:
         """Return the plan of an entry that this agent never prepared, but an earlier one may have begun to download."""
-        loop = asyncio.get_running_loop()
-        if not entry.manifest or not await loop.run_in_executor(self.threads, self.store.unfinished.exist):
+        loop, known = asyncio.get_running_loop(), list(self.cache.plans.values())
+        if not entry.manifest or not await loop.run_in_executor(self.threads, self.store.unfinished.any_outside, known):
             return None
         try:
             return DownloadPlan(await self.api.manifest(entry.manifest))

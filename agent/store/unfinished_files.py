@@ -18,10 +18,11 @@ class UnfinishedFiles:
     def __init__(self, state: StoreState, blobs: Blobs) -> None:
         self._state, self._layout, self._lock, self._blobs = state, state.layout, state.lock, blobs
 
-    def exist(self) -> bool:
-        """Return whether there are any unfinished or uncommitted files."""
+    def any_outside(self, plans: Collection[DownloadPlan]) -> bool:
+        """Return whether there are unfinished or uncommitted files that none of these plans needs."""
+        kept = {key for plan in plans for key in plan.keys.values()}
         with translated(f"reading {self._layout.partial}"):
-            return bool(staging.stamps(self._layout))
+            return any(not belongs_to(key, kept) for key in staging.stamps(self._layout))
 
     def discard(self, plan: DownloadPlan) -> None:
         """Drop the unfinished and uncommitted files of an unwanted model, except those that other models need."""
