@@ -110,16 +110,20 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _watch(self) -> None:
-        opened = math.inf  # time spent connecting does not count as a steady watch
+        opened, is_silent = math.inf, True  # time spent connecting does not count as a steady watch
         try:
             async with self.kube.watch(self.path, self._watch_query(), self.timing.idle_s) as lines:
                 opened = self.clock()
                 async for line in lines:
+                    is_silent = False
                     self._handle(decode(line, Event))
         finally:
-            steady = self.clock() - opened >= self.timing.steady_s
+            lasted_s = self.clock() - opened
+            steady = lasted_s >= self.timing.steady_s
             if steady:
                 self._failures = self._expirations = 0
+            if is_silent and lasted_s >= self.timing.idle_s:
+                self._version = ""  # a server restored from a backup waits for this version, and sends no bookmarks
         if not steady:
             raise Unreachable("the watch was closed early")
 

@@ -33,6 +33,7 @@ class Recorder:
         self.items = [thing(0), thing(1), thing(2)]
         self.version = "200"
         self.now = 0.0
+        self.clock_reads = 0
         self.queries: list[dict[str, str]] = []
         self.troubles: list[Exception] = []
         self.waits: list[float] = []
@@ -49,6 +50,11 @@ class Recorder:
         start = int(request.query.get("continue", "0"))
         meta = {"resourceVersion": self.version} | ({"continue": "2"} if start == 0 and len(self.items) > 2 else {})
         return web.json_response({"metadata": meta, "items": self.items[start : start + 2]})
+
+    def clock(self) -> float:
+        self.clock_reads += 1
+        self.progress.set()
+        return self.now
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -76,7 +82,7 @@ class Recorder:
     ) -> AsyncIterator[Reflector[Numbered]]:
         reflector = Reflector(
             await serve(self.answer), "/m", Numbered, self.cache, self.on_error, sleep=self.sleep,
-            clock=lambda: self.now, **more,
+            clock=self.clock, **more,
         )  # fmt: skip
         running = asyncio.create_task(reflector.run())
         try:
@@ -267,6 +273,24 @@ async def test_a_silent_watch_is_abandoned(serve: Serve) -> None:
     async with cluster.reflected(serve, timing=ReflectorTiming(idle_s=0.1)):
         await cluster.until(lambda: len(cluster.troubles) >= 2)
     assert all(isinstance(error, KubeError) and error.reason == "Unreachable" for error in cluster.troubles)
+
+
+async def test_a_watch_without_even_bookmarks_is_replaced_by_a_new_list(serve: Serve) -> None:
+    cluster = Recorder(stream(then="silence"))
+
+    async def silent(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await cluster.until(lambda: cluster.clock_reads > 0)  # the watch is open
+        cluster.now += 91
+        cluster.items, cluster.version = [thing(0)], "150"  # an older backup was restored
+        return response
+
+    cluster.watch = after_one(silent, stream(then="silence"), cluster)
+    async with cluster.reflected(serve):
+        await cluster.until(lambda: cluster.names() == ["m0"])
+        await cluster.until(lambda: "watch" in cluster.queries[-1])
+    assert cluster.queries[-1]["resourceVersion"] == "150"
 
 
 async def test_a_list_that_expires_between_two_pages_starts_again(serve: Serve) -> None:
