@@ -52,7 +52,8 @@ class NodePatcher(ABC):
             if isinstance(error, Conflict | NotFound):
                 self.request_node_read()
             self.schedule_retry(error.reason, str(error))
-            if isinstance(error, Refused) or self._failures >= _LASTING:
+            is_refused = isinstance(error, Refused) and not error.retryable
+            if is_refused or self._failures >= _LASTING:
                 self.note_refused(str(error))
             return False
         self.cache.set_node(current, self.clock())

@@ -21,7 +21,7 @@ from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.live_reader import object_path
 from shared.api.base_model import BaseModel
-from shared.kube.errors import Refused
+from shared.kube.errors import NotAdmitted, Refused
 from shared.kube.objects import timestamp
 
 _log = structlog.get_logger()
@@ -94,6 +94,8 @@ class MetadataReconciler:
             return False
         try:
             return await change_spec(self.actor.kube, object_path(key), declared.metadata, fields)
+        except NotAdmitted:
+            raise
         except Refused as error:
             _log.warning("metadata_not_filled", model=key.name, error=str(error))
             self._refused[uid] = fields

@@ -8,13 +8,7 @@ from shared.token_bucket import rounded_wait_s
 
 _TOO_MANY_REQUESTS = 429
 _LONGEST_PAUSE_S = 120.0  # even if a server asks for more
-# Parts of 5xx answers of the API server to failures that concern only some namespaces.
-_OF_SOME_NAMESPACES = (
-    'failed calling webhook "',
-    'admission webhook "',
-    "conversion webhook for ",  # of the workload that would own a claim
-    "resource quota evaluation timed out",
-)
+_CONVERSION = "conversion webhook for "  # in a 5xx: of the workload that would own a claim, in some namespaces only
 
 
 def concerns_all(error: KubeError, *, others_succeed: bool) -> bool:
@@ -25,8 +19,8 @@ def concerns_all(error: KubeError, *, others_succeed: bool) -> bool:
         others_succeed: Whether a creation in another namespace has succeeded since this one began. A webhook that
             never answers looks like a server that never answers, but only to the namespaces that it serves.
     """
-    if any(phrase in str(error) for phrase in _OF_SOME_NAMESPACES):
-        return False  # a webhook also chooses the status of its denial, 429 for example
+    if _CONVERSION in str(error):
+        return False
     return isinstance(error, Busy) or (isinstance(error, Unreachable) and not others_succeed)
 
 

@@ -32,7 +32,7 @@ from controller.trainingjobs.report import status_of
 from controller.trainingjobs.requested_claims import RequestedClaims
 from controller.trainingjobs.view import TrainingJobView
 from shared.api.training_job import TrainingJob
-from shared.kube.errors import KubeError, NotFound, Refused
+from shared.kube.errors import KubeError, NotAdmitted, NotFound, Refused
 from shared.kube.objects import Key, Meta
 
 _AT_A_TIME = 10  # concurrent requests of one reconcile
@@ -98,7 +98,7 @@ class TrainingJobReconciler:
         try:
             await self.actor.create_service(job)
         except (Refused, NotFound) as error:
-            self._note(key, (job.metadata.uid, ""), error)
+            self._note(key, (job.metadata.uid, ""), _as_refusal(error))
             return
         self.observer.failures.forget((job.metadata.uid, ""))
         self.observer.recent.note(("Service", job.metadata.uid))
@@ -125,7 +125,7 @@ class TrainingJobReconciler:
             self._note(key, (uid, name), error)
             return True
         except (Refused, NotFound) as error:
-            self._note(key, (uid, replica.role), error)
+            self._note(key, (uid, replica.role), _as_refusal(error))
             return False
         self.observer.recent.note(Key(key.namespace, name))
         _log.info("training_pod_created", namespace=key.namespace, pod=name)
@@ -185,3 +185,8 @@ class TrainingJobReconciler:
         _log.warning("training_part_refused", job=f"{key.namespace}/{key.name}", error=str(error))
         self.observer.failures.note(failure, error)
         self._failed.setdefault(key, set()).add(failure)
+
+
+def _as_refusal(error: Refused | NotFound) -> KubeError:
+    """Return an error that is not retryable, because no queue repeats the creation of a pod or a Service."""
+    return Refused(str(error), error.code) if isinstance(error, NotAdmitted) else error

@@ -9,6 +9,7 @@ LarderError (shared.errors)
     │   └── AlreadyExists   the name is taken
     ├── NotFound      404
     ├── Refused       any other 4xx: retrying the same request cannot help
+    │   └── NotAdmitted   a webhook or a quota failed to answer: not done, and it may be admitted later
     ├── Malformed     a response that breaks the API contract
     └── NoCluster     no usable kubeconfig or service account
 """
@@ -70,6 +71,12 @@ class Refused(KubeError):
     def is_forbidden(self) -> bool:
         """Whether the caller lacks a permission."""
         return self.code == _FORBIDDEN
+
+
+class NotAdmitted(Refused):
+    """A webhook or the evaluation of a quota failed, or a webhook asks for another attempt; nothing was written."""
+
+    retryable = True
 
 
 class Malformed(KubeError):

@@ -11,6 +11,7 @@ from shared.kube.errors import (
     Expired,
     KubeError,
     Malformed,
+    NotAdmitted,
     NotFound,
     Refused,
     Unreachable,
@@ -22,6 +23,9 @@ _NO_HEADERS: Mapping[str, str] = {}
 _SERVER_FAILED = 500
 # Denials by an API server that has just started, for requests that it will allow in a moment.
 _STARTING = ("failed to find resource referenced by paramKind", "not yet ready to handle request")
+# Failures of admission, which come with status 500. A webhook also chooses the status of its denials.
+_ADMISSION = ('failed calling webhook "', 'admission webhook "', "resource quota evaluation timed out")
+_TOO_MANY_REQUESTS = 429
 
 
 def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str, str] = _NO_HEADERS) -> KubeError:
@@ -34,6 +38,9 @@ def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str
     text = f"{code} {status.reason}: {status.message}"
     if any(phrase in status.message for phrase in _STARTING):
         return Busy(text, None, code)
+    asks_again = code == _TOO_MANY_REQUESTS or code >= _SERVER_FAILED
+    if asks_again and any(phrase in status.message for phrase in _ADMISSION):
+        return NotAdmitted(text, code)
     match code:
         case 404:
             return NotFound(text)

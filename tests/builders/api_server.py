@@ -24,6 +24,7 @@ class Objects:
         self.posts: dict[str, Callable[[Json], Json]] = {}
         self.asked: list[str] = []
         self.refused: dict[str, int] = {}  # codes by path
+        self.messages: dict[str, str] = {}  # of the refusals, by path
         self.down = False
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -32,7 +33,7 @@ class Objects:
         if self.down:
             return web.json_response({"code": 500, "message": "etcd is away"}, status=500)
         if code := self.refused.get(request.path):
-            return status_response(request, code, f"{request.path} is refused")
+            return status_response(request, code, self.messages.get(request.path, f"{request.path} is refused"))
         if request.method == "POST" and request.path in self.posts:
             return web.json_response(self.posts[request.path](await request.json()), status=201)
         if request.method == "GET" and request.path in self.objects:

@@ -5,7 +5,7 @@ from agent.reconciler.labeller import Labeller
 from agent.reconciler.own_node import OwnNode, OwnNodeState
 from agent.reconciler.startup_taint import STARTUP_TAINTS
 from agent.reconciler.state_cache import StateCache
-from shared.kube.errors import KubeError, Refused, Unreachable
+from shared.kube.errors import KubeError, NotAdmitted, Refused
 from shared.kube.transport import Kube
 
 
@@ -39,7 +39,7 @@ class Failing:
 
 
 async def test_refused_labels_are_noted_at_once_and_other_errors_once_they_last() -> None:
-    down = [Unreachable("failed calling webhook")] * 3
+    down = [NotAdmitted("failed calling webhook", 500)] * 3
     cache = StateCache(node=OwnNodeState("u"))
     api = cast("Kube", Failing(Refused("denied by a policy", 403), *down))
     labeller = Labeller(cache, OwnNode(api, "n"), lambda: 50.0, lambda: None)

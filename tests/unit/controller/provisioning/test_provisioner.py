@@ -10,7 +10,7 @@ from controller.provisioning.provision_queue import ProvisionOrder
 from controller.provisioning.provision_request import ProvisionRequest
 from controller.provisioning.provisioner import MAX_IN_FLIGHT, MAX_PER_FLOW, Provisioner, ProvisionSettings, Turns
 from shared.backoff import Backoff
-from shared.kube.errors import Busy, Conflict, KubeError, Refused, Unreachable
+from shared.kube.errors import Busy, Conflict, KubeError, NotAdmitted, Refused, Unreachable
 
 MAX_ATTEMPTS = 10
 _SHORT, _ALIKE = Backoff(first_s=0.01, cap_s=0.01), ProvisionOrder()
@@ -140,7 +140,7 @@ async def test_a_flow_that_keeps_failing_delays_no_other(rig: Rig) -> None:
 
     async def create() -> None:
         if fails:
-            raise Unreachable(WEBHOOK)
+            raise NotAdmitted(WEBHOOK, 500)
 
     for number in range(100):
         rig.ask(f"bad-{number}", create, flow=f"bad-{number % 50}")
@@ -341,9 +341,7 @@ async def test_a_pause_that_the_server_requests_is_respected() -> None:
 @pytest.mark.parametrize(
     "failure",
     [
-        Unreachable(WEBHOOK),
-        Busy('429 TooManyRequests: admission webhook "a.example.org" denied the request: later', 3600, 429),
-        Unreachable("500 InternalError: Internal error occurred: resource quota evaluation timed out"),
+        NotAdmitted(WEBHOOK, 500),
         Conflict("409 Conflict: the quota changed"),
     ],
 )
@@ -380,7 +378,7 @@ async def test_a_webhook_that_never_answers_delays_only_its_namespace() -> None:
 
 async def test_in_order_of_arrival_a_failing_request_delays_all_others() -> None:
     rig = Rig(turns="arrival")
-    rig.ask("a", raising(Unreachable(WEBHOOK), Unreachable(WEBHOOK)), flow="a")
+    rig.ask("a", raising(NotAdmitted(WEBHOOK, 500), NotAdmitted(WEBHOOK, 500)), flow="a")
     rig.ask("b", flow="b")
     await rig.until(lambda: len(rig.created) == 2)
     assert rig.created == ["a", "b"]

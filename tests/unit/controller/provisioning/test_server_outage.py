@@ -4,7 +4,7 @@ import pytest
 
 from controller.provisioning.server_outage import ServerOutage, concerns_all
 from shared.backoff import Backoff
-from shared.kube.errors import Busy, Conflict, KubeError, Malformed, Refused, Unreachable
+from shared.kube.errors import Busy, Conflict, KubeError, Malformed, NotAdmitted, Refused, Unreachable
 
 
 @pytest.mark.parametrize(
@@ -14,9 +14,8 @@ from shared.kube.errors import Busy, Conflict, KubeError, Malformed, Refused, Un
         (Unreachable("500 InternalError: etcdserver: request timed out"), True),
         (Busy("429 TooManyRequests: too many requests", 1, 429), True),
         (Busy("503 ServiceUnavailable: starting", None, 503), True),
-        (Unreachable('500 InternalError: Internal error occurred: failed calling webhook "a.b": refused'), False),
+        (NotAdmitted('500 InternalError: failed calling webhook "a.b": refused', 500), False),
         (Unreachable("500 InternalError: conversion webhook for jobset.x-k8s.io/v1alpha2, Kind=JobSet failed"), False),
-        (Busy('429 TooManyRequests: admission webhook "a.b" denied the request: wait', 60, 429), False),
         (Refused("403 Forbidden: exceeded quota: q", 403), False),
         (Conflict("409 Conflict: taken"), False),
         (Malformed("not JSON"), False),

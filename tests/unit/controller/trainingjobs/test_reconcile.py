@@ -19,7 +19,7 @@ from tests.builders.api_server import Objects
 from tests.builders.provisioning import provisioner, serve
 from tests.builders.training_jobs import KEY, TEMPLATE, Observed, replica_spec, training_job
 
-CLAIMS, SERVICES = (f"/api/v1/namespaces/team/{kind}" for kind in ("persistentvolumeclaims", "services"))
+CLAIMS, SERVICES, PODS = (f"/api/v1/namespaces/team/{kind}" for kind in ("persistentvolumeclaims", "services", "pods"))
 
 
 class ReconcilerRig:
@@ -70,3 +70,15 @@ async def test_a_claim_in_the_queue_whose_template_was_renamed_is_not_created(ri
     await rig.see(training_job(Worker=replica_spec(volume_claim_templates=[renamed])))
     await serve(rig.provisioner, KEY.flow)
     assert [body["metadata"]["name"] for body in rig.created] == ["scratch-tj-worker-0"]
+
+
+async def test_a_webhook_that_fails_is_reported_on_the_job_whose_pods_it_stops(
+    rig: ReconcilerRig, objects: Objects
+) -> None:
+    objects.refused[PODS] = 500
+    objects.messages[PODS] = 'Internal error occurred: failed calling webhook "a.example.org": EOF'
+    await rig.see(training_job(Worker=replica_spec(claims=False)))
+    failure = rig.seen.failures.of(("u1", "Worker"))
+    assert failure is not None
+    assert "failed calling webhook" in failure.message
+    assert failure.retry_s

@@ -11,6 +11,7 @@ from shared.kube.errors import (
     Expired,
     KubeError,
     Malformed,
+    NotAdmitted,
     NotFound,
     Refused,
     Unreachable,
@@ -52,6 +53,27 @@ def test_a_denial_by_a_server_that_has_just_started_is_retried(code: int, messag
     error = error_from_status(code, status(code, message=message))
     assert isinstance(error, Busy)
     assert error.retryable
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (500, 'Internal error occurred: failed calling webhook "a.b": failed to call webhook: Post ...: EOF'),
+        (500, "Internal error occurred: resource quota evaluation timed out"),
+        (500, 'admission webhook "a.b" denied the request: the decision failed'),
+        (429, 'admission webhook "a.b" denied the request: later'),
+        (503, 'admission webhook "a.b" denied the request: later'),
+    ],
+)
+def test_a_failure_of_admission_is_a_refusal_that_may_end(code: int, message: str) -> None:
+    error = error_from_status(code, status(code, message=message))
+    assert isinstance(error, NotAdmitted)
+    assert (error.code, error.retryable) == (code, True)
+
+
+def test_a_denial_by_a_webhook_is_final_unless_its_status_asks_for_another_attempt() -> None:
+    error = error_from_status(403, status(403, message='admission webhook "a.b" denied the request: no'))
+    assert type(error) is Refused
 
 
 def test_the_retry_time_is_read_from_the_body_or_the_header() -> None:
