@@ -12,6 +12,7 @@ from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.reconcile import ModelOperatorReconciler
 from controller.modeloperator.state_metrics import model_gauges
 from controller.state.informer import Informer
+from controller.state.kinds.ownership import ManagedSink
 from controller.state.signal import Signal
 from shared.api.kinds import MODEL
 from shared.api.model import Model
@@ -29,7 +30,8 @@ def model_operator_controller(
     If the feature is off, it watches nothing.
     """
     job_changed = Signal[Object | None, Object | None]()
-    models: Informer[Any] = Informer(MODEL.path, Model, observer.models, MODEL)
+    ours = ManagedSink(MODEL.kind, observer.cluster.ownership, observer.models, lambda *_: None)
+    models: Informer[Any] = Informer(MODEL.path, Model, ours, MODEL)
     jobs: Informer[Any] = Informer(_JOBS, Job, Cache(job_changed.emit), label_selector=MODEL_LABEL, name="modeljobs")
     return Controller(
         name="modeloperator",

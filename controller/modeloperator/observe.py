@@ -18,7 +18,6 @@ from controller.state.cluster_state import ClusterState
 from controller.state.index import Index
 from controller.state.signal import Signal
 from shared.api.core import STORAGE_CLASSES, StorageClass, pods_in
-from shared.api.kinds import MODEL
 from shared.api.meta import holds
 from shared.api.model import Model, ModelObjectStatus
 from shared.errors import InvalidURI
@@ -59,7 +58,7 @@ class ModelOperatorObserver:
         self, key: DownloadedModelKey, failure: CreationFailure | None, position: int | None
     ) -> DownloadedModelView | None:
         """Return the Model and its objects, or None if it does not exist. Raises KubeError."""
-        model = self.cluster.ownership.managed(MODEL.kind, self.models.get(Key(key.namespace, key.name)))
+        model = self.models.get(Key(key.namespace, key.name))
         if model is None:
             return None
         claim = self.cluster.volumes.claims.get(Key(key.namespace, claim_name(model.metadata)))
