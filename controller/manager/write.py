@@ -6,14 +6,29 @@ from typing import Any
 import msgspec
 
 from shared.api.meta import ABNORMAL
+from shared.kube.collection import get_object
 from shared.kube.edit import update
 from shared.kube.errors import KubeError
-from shared.kube.objects import Meta
+from shared.kube.objects import Meta, Object
 from shared.kube.transport import Kube
 
 
 class StaleError(KubeError):
     """The object has changed since it was read; the watch will deliver the new version."""
+
+
+async def require_current(kube: Kube, path: str, seen: Meta) -> None:
+    """Check that an object is still the one that was read, before writes to others that cannot be undone.
+
+    The cache of a new leader may be older than what the previous leader did.
+
+    Raises:
+        StaleError: The object has changed since it was read.
+        KubeError: The request failed.
+    """
+    found = await get_object(kube, path, Object)
+    if found is None or (found.metadata.uid, found.metadata.resource_version) != (seen.uid, seen.resource_version):
+        raise StaleError(f"{path} changed since it was read")
 
 
 async def replace_part(kube: Kube, path: str, seen: Meta, part: str, value: msgspec.Struct) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime
 from controller.claims.kinds import Job
 from controller.downloads.job import DownloadJobSettings
 from controller.manager.event_recorder import EventRecorder
-from controller.manager.write import change_finalizers, replace_part
+from controller.manager.write import change_finalizers, replace_part, require_current
 from controller.modelcaches.actions import WriteCacheStatus
 from controller.modelcaches.job import DownloadOrder, download_job
 from controller.modelcaches.report import is_failure, status_of
@@ -82,6 +82,10 @@ class ModelCacheActor:
             _VOLUME_ADVICE,
         )
         return free[0]
+
+    async def require_current(self, cache: ModelCache) -> None:
+        """Raise StaleError if the cache is not the one that was read any more."""
+        await require_current(self.kube, _path(cache), cache.metadata)
 
     async def start_job(self, view: ModelCacheView, order: DownloadOrder) -> None:
         """Create the Job unless it exists.

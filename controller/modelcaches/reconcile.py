@@ -128,9 +128,11 @@ class ModelCacheReconciler:
                 self.creations.withdraw(key)
             case StartDownload(order):
                 self._running[key] = self.observer.groups_of(view.cache)  # before anything else can start
+                await self.actor.require_current(view.cache)  # its claim may have a newer revision by now
                 await self.actor.start_job(view, order)
                 _log.info("download_job_created", cache=f"{key.namespace}/{key.name}", job=order.job)
             case DeleteJob() | DeleteClaim() | DeleteCacheVolume():
+                await self.actor.require_current(view.cache)
                 await self._remove(key, action)
             case WriteCacheStatus():
                 await self._write_status(key, view, action)

@@ -86,10 +86,12 @@ class ModelOperatorReconciler:
                 await self.actor.grow(view.claim, size)
                 _log.info("claim_growing", model=f"{key.namespace}/{key.name}", size=size)
             case StartModelDownload(download):
+                await self.actor.require_current(view.model)  # the Job removes versions that the status does not name
                 await self.actor.start_job(view.model, download)
                 _log.info("download_job_created", model=f"{key.namespace}/{key.name}", wanted=download.wanted)
             case DeleteModelJob():
                 if view.job is not None:
+                    await self.actor.require_current(view.model)
                     await delete_job(self.actor.kube, view.job.metadata)
             case WriteModelStatus():
                 await self.actor.write_status(view.model, action)

@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.claimtemplates.templates import VolumeClaimTemplate, is_controlled
 from controller.manager.event_recorder import EventRecorder
-from controller.manager.write import replace_part
+from controller.manager.write import replace_part, require_current
 from controller.provisioning.exclusive_names import create_exclusively
 from controller.trainingjobs.replicas import JobReplica, job_service, replica_claim, replica_pod
 from controller.trainingjobs.report import READY, is_problem
@@ -43,6 +43,10 @@ class TrainingJobActor:
     ) -> None:
         """Create the pod of a replica unless it exists. Raises RefusedName, KubeError."""
         await self._create(pods_in(job.metadata.namespace), replica_pod(job, replica, templates), job.metadata)
+
+    async def require_current(self, job: TrainingJob) -> None:
+        """Raise StaleError if the job is not the one that was read any more."""
+        await require_current(self.kube, _path(job.metadata), job.metadata)
 
     async def delete_pod(self, seen: Meta) -> None:
         """Delete exactly the pod that was read."""

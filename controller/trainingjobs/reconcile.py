@@ -82,7 +82,7 @@ class TrainingJobReconciler:
             case CreatePods(role, replicas):
                 await self._create_pods(key, view, role, replicas)
             case DeletePods(seen):
-                await self._delete_pods(seen)
+                await self._delete_pods(view.job, seen)
             case DeleteTrainingJob(seen):
                 _log.info("training_job_expired", job=f"{key.namespace}/{key.name}")
                 await self.actor.delete_job(seen)
@@ -131,7 +131,9 @@ class TrainingJobReconciler:
         _log.info("training_pod_created", namespace=key.namespace, pod=name)
         return True
 
-    async def _delete_pods(self, seen: Sequence[Meta]) -> None:
+    async def _delete_pods(self, job: TrainingJob, seen: Sequence[Meta]) -> None:
+        """Delete the pods that were read, unless the job has changed and may want them."""
+        await self.actor.require_current(job)
         for start in range(0, len(seen), _AT_A_TIME):
             await asyncio.gather(*(self.actor.delete_pod(meta) for meta in seen[start : start + _AT_A_TIME]))
 

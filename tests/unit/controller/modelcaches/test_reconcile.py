@@ -10,6 +10,7 @@ from aiohttp import web
 
 from controller.downloads.progress import ProgressReader
 from controller.manager.event_recorder import EventRecorder
+from controller.manager.write import StaleError
 from controller.modelcaches.act import ModelCacheActor
 from controller.modelcaches.keys import ModelCacheKey
 from controller.modelcaches.observe import ModelCacheObserver
@@ -18,13 +19,13 @@ from controller.models.resolver import Resolver
 from controller.provisioning.creations import Creations
 from controller.provisioning.provisioner import Provisioner
 from controller.sources.credentials import Secrets
-from shared.api.core import VOLUMES, claims_in, pods_in
+from shared.api.core import VOLUMES, claims_in, jobs_in, pods_in
 from shared.api.model_cache import ModelCache, ModelCacheStatus
 from shared.kube.transport import Kube
 from shared.sources.settings import SourceSettings
 from tests.builders.api_server import connected, listed
 from tests.builders.cluster import fresh_cluster
-from tests.builders.model_caches import NOW, cache
+from tests.builders.model_caches import NOW, cache, claim
 from tests.builders.provisioning import provisioner
 
 PATH = "/apis/serving.kserve.io/v1alpha1/namespaces/team/modelcaches/llama"
@@ -162,3 +163,18 @@ async def test_a_claim_in_the_queue_is_created_as_the_cache_wants_it_by_then(tmp
         assert server.objects[f"{claims_in('team')}/llama"]["spec"]["storageClassName"] == "fast"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_no_job_is_started_for_a_cache_that_has_changed_since_it_was_read(tmp_path: Path) -> None:
+    server, jobs = SlowVolumes(), jobs_in("team")
+    async with connected(server.answer, tmp_path) as kube:
+        reconciler, _ = reconciler_with(kube, asyncio.Queue())
+        found = cache(status=RESOLVED)
+        declare(server, reconciler, found, resource_version="1")
+        server.put(
+            msgspec.structs.replace(found, metadata=msgspec.structs.replace(found.metadata, resource_version="2"))
+        )
+        reconciler.observer.cluster.volumes.claims.upsert(claim())
+        with pytest.raises(StaleError):
+            await reconciler.reconcile(KEY)
+        assert not any(path.startswith(jobs) for path in server.objects)

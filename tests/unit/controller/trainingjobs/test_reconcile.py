@@ -8,18 +8,21 @@ import msgspec
 import pytest
 
 from controller.manager.event_recorder import EventRecorder
+from controller.manager.write import StaleError
 from controller.trainingjobs.act import TrainingJobActor
 from controller.trainingjobs.observe import TrainingJobObserver
 from controller.trainingjobs.reconcile import TrainingJobReconciler
 from controller.trainingjobs.requested_claims import RequestedClaims
-from shared.api.training_job import TrainingJob
+from shared.api.training_job import RunPolicy, TrainingJob
 from shared.kube.errors import NotFound
 from shared.kube.transport import Kube
 from tests.builders.api_server import Objects
 from tests.builders.provisioning import provisioner, serve
-from tests.builders.training_jobs import KEY, TEMPLATE, Observed, replica_spec, training_job
+from tests.builders.training_jobs import KEY, TEMPLATE, Observed, pod, replica_spec, training_job
 
 CLAIMS, SERVICES, PODS = (f"/api/v1/namespaces/team/{kind}" for kind in ("persistentvolumeclaims", "services", "pods"))
+
+JOB = "/apis/larder.dev/v1alpha1/namespaces/team/trainingjobs/tj"
 
 
 class ReconcilerRig:
@@ -82,3 +85,17 @@ async def test_a_webhook_that_fails_is_reported_on_the_job_whose_pods_it_stops(
     assert failure is not None
     assert "failed calling webhook" in failure.message
     assert failure.retry_s
+
+
+async def test_pods_are_not_deleted_for_a_job_that_has_changed_since_it_was_read(
+    rig: ReconcilerRig, objects: Objects
+) -> None:
+    suspended = training_job(run=RunPolicy(suspend=True))
+    rig.seen.jobs.pods.upsert(pod())
+    objects.objects[JOB] = {"metadata": {"name": "tj", "uid": "u1", "resourceVersion": "7"}}  # resumed meanwhile
+    with pytest.raises(StaleError):
+        await rig.see(suspended)
+    assert f"DELETE {PODS}/tj-worker-0" not in objects.asked
+    objects.objects[JOB]["metadata"]["resourceVersion"] = "2"
+    await rig.see(suspended)
+    assert f"DELETE {PODS}/tj-worker-0" in objects.asked
