@@ -44,6 +44,11 @@ class Cache(Generic[T]):
         before = self._objects.get(obj.key)
         if before and before.metadata.resource_version == obj.metadata.resource_version:
             return
+        self.put(obj)
+
+    def put(self, obj: T) -> None:
+        """Store the state of an object and report it, even if its version is known."""
+        before = self._objects.get(obj.key)
         if before and before.metadata.uid != obj.metadata.uid:
             self.remove(obj.key)
             before = None

@@ -95,12 +95,13 @@ class ManagedSink(Generic[T]):
         for key in gone:
             self.remove(key)
         self._all = kept | {obj.key: obj for obj in objects}
-        self._refilter()
+        for obj in list(self._all.values()):
+            self._route(obj, self.cache.upsert)
 
     def upsert(self, obj: T) -> None:
         """Insert or update an object."""
         self._all[obj.key] = obj
-        self._route(obj)
+        self._route(obj, self.cache.upsert)
 
     def remove(self, key: Key) -> None:
         """Remove an object."""
@@ -109,16 +110,17 @@ class ManagedSink(Generic[T]):
         self.on_unmanaged(key, None)
 
     def _refilter(self) -> None:
+        """Report every object again, because its definition has another owner or other fields."""
         for obj in list(self._all.values()):
-            self._route(obj)
+            self._route(obj, self.cache.put)
 
-    def _route(self, obj: T) -> None:
+    def _route(self, obj: T, store: Callable[[T], None]) -> None:
         ours = self.ownership.managed(self.kind, obj)
         self.on_unmanaged(obj.key, obj if ours is None else None)
         if ours is None:
             self.cache.remove(obj.key)
         else:
-            self.cache.upsert(ours)
+            store(ours)
 
 
 class StatusRecord(ApiStruct, frozen=True, kw_only=True):

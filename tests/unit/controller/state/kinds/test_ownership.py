@@ -80,11 +80,34 @@ def test_objects_are_sorted_again_when_the_owner_of_their_kind_changes(
     woken.take()
     assert cluster.ownership.set_foreign(KIND, foreign=True)
     assert names(cluster) == {"asks"}
-    assert woken.take() == caches("plain")
+    assert woken.take() == caches("plain", "asks")
     assert not cluster.ownership.set_foreign(KIND, foreign=True)
     assert cluster.ownership.set_foreign(KIND, foreign=False)
     assert names(cluster) == {"plain", "asks"}
     assert cluster.models.unmanaged == {}
+
+
+def test_objects_wake_when_their_definition_loses_fields_and_when_it_gets_them(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    woken = WokenKeys(cluster)
+    sink.replace([cache("m")])
+    woken.take()
+    for message in ("upgrade the larder-crds chart", ""):
+        assert cluster.ownership.set_missing_fields(KIND, message)
+        assert woken.take() == caches("m")
+
+
+def test_a_record_completes_a_status_once_another_product_defines_the_kind(
+    cluster: ClusterState, sink: ManagedSink[ClusterModelCache]
+) -> None:
+    resolved = cache("m", annotations=OURS)
+    newer = msgspec.structs.replace(resolved.status, serving_revision="r2", resolution_number=1)
+    annotations = OURS | {RECORD_ANNOTATION: record_of(newer)}
+    sink.replace([cache("m", annotations=annotations)])
+    cluster.ownership.set_foreign(KIND, foreign=True)
+    (demand,) = cluster.models.demands.values()
+    assert demand.serving == "r2"
 
 
 def test_an_object_is_managed_while_it_has_the_annotation(
