@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_never
 
 import structlog
@@ -24,6 +24,7 @@ from shared.api.base_model import BaseModel
 from shared.kube.errors import NotAdmitted, Refused
 from shared.kube.objects import timestamp
 
+_REFUSED = timedelta(minutes=10)
 _log = structlog.get_logger()
 
 
@@ -35,7 +36,8 @@ class MetadataReconciler:
     reader: MetadataReader
     actor: ModelActor
     now: Callable[[], datetime]
-    _refused: dict[str, Fields] = field(default_factory=dict, init=False)
+    # fields that the API server refused, and when to try again
+    _refused: dict[ModelKey, tuple[Fields, datetime]] = field(default_factory=dict, init=False)
 
     async def reconcile(self, key: ModelKey) -> float | None:
         """Reconcile a model; return the delay in seconds until the next run, or None.
@@ -45,6 +47,7 @@ class MetadataReconciler:
         declared, view = self.cluster.declared(key), self._view(key)
         if declared is None or view is None:
             self.reader.forget(key)
+            self._refused.pop(key, None)
             return None
         try:
             return await self._apply(key, declared, view)
@@ -67,6 +70,7 @@ class MetadataReconciler:
         return replace(view, result=self.reader.result_of(key, view.identity), readings=readings)
 
     async def _apply(self, key: ModelKey, declared: Declared, view: MetadataView) -> float | None:
+        delays_s = list[float]()
         for action in decide(view, self.now()):
             match action:
                 case Read(identity):
@@ -75,6 +79,8 @@ class MetadataReconciler:
                 case WriteSpec(fields):
                     if await self._fill(key, declared, fields):
                         return None
+                    if again_s := self._fill_again_s(key):
+                        delays_s.append(again_s)
                 case WriteMetadata(condition, metadata):
                     stamp = timestamp(self.now())
                     status = described_status(declared.status, condition, metadata, stamp, view.generation)
@@ -82,21 +88,27 @@ class MetadataReconciler:
                     if view.result is not None:
                         self.reader.discard(key)
                 case Requeue(after_s):
-                    return after_s
+                    delays_s.append(after_s)
                 case _:
                     assert_never(action)
-        return None
+        return min(delays_s, default=None)
 
     async def _fill(self, key: ModelKey, declared: Declared, fields: Fields) -> bool:
         """Return whether the spec changed; another product's kind may reject values, but the status has them all."""
-        uid = declared.metadata.uid
-        if self._refused.get(uid) == fields:
+        refused, _ = self._refused.get(key, ({}, None))
+        if refused == fields and self._fill_again_s(key):
             return False
+        self._refused.pop(key, None)
         try:
             return await change_spec(self.actor.kube, object_path(key), declared.metadata, fields)
         except NotAdmitted:
             raise
         except Refused as error:
             _log.warning("metadata_not_filled", model=key.name, error=str(error))
-            self._refused[uid] = fields
+            self._refused[key] = fields, self.now() + _REFUSED
             return False
+
+    def _fill_again_s(self, key: ModelKey) -> float:
+        """Return the seconds until refused fields are written again; a policy may change without an event."""
+        _, again = self._refused.get(key, ({}, self.now()))
+        return max(0.0, (again - self.now()).total_seconds())
