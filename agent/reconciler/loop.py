@@ -71,6 +71,8 @@ class Reconciler:
     def set_model_node(self, model_node: ModelNode | None) -> None:
         """Take the newest ModelNode, or None if there is none."""
         self.cache.set_model_node(model_node, self.clock())
+        if model_node:
+            self.status_writer.observe(model_node)
         if model_node and model_node.spec.node_uid != self.cache.node.uid:
             self.request_node_read()
         self.wake()

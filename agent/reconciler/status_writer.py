@@ -18,7 +18,7 @@ import structlog
 
 from agent.event_wait import wait_or_timeout
 from agent.reconciler.status import fit_size
-from shared.api.model_node import PATH, EntryStatus, ModelNodeSpec, ModelNodeStatus
+from shared.api.model_node import PATH, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
 from shared.backoff import Backoff, Uniform
 from shared.kube.edit import update
 from shared.kube.errors import KubeError, NotFound
@@ -120,6 +120,15 @@ class StatusWriter:
         """Offer nothing until the next status: the ModelNode is gone or is not ours."""
         self._offered = self._written = None
         self._uid = ""
+
+    def observe(self, node: ModelNode) -> None:
+        """Write again if the API server has an older status than the last one written, as after a restored backup."""
+        written = self._written
+        if written is None or node.metadata.uid != self._uid:
+            return
+        if transition_fields(node.status) != transition_fields(fit_size(written)):
+            self._written = None
+            self._pending.set()
 
     async def run(self) -> None:
         """Write whenever something has changed."""

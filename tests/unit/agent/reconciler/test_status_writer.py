@@ -10,7 +10,8 @@ from aiohttp import web
 from agent.reconciler.status import fit_size
 from agent.reconciler.status_writer import StatusWriter, figures_changed, transition_fields, with_transition_times
 from shared.api.meta import Condition
-from shared.api.model_node import PATH, EntryStatus, ModelNodeStatus
+from shared.api.model_node import PATH, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
+from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 from tests.builders.api_server import Objects, serving
 
@@ -162,6 +163,22 @@ async def test_a_model_node_that_was_deleted_and_created_again_gets_the_same_sta
     assert await rounds.offer(status(entry("Pending")), 1) == 1, "the status of the deleted one is not written to it"
     assert await rounds.offer(status(entry("Ready")), 2, "another") == 2
     assert await rounds.offer(status(entry("Ready")), 3, "another") == 2
+
+
+async def test_a_status_that_the_api_server_has_lost_is_written_again(rounds: Rounds) -> None:
+    done, restored = status(entry("Ready")), status(entry("Downloading"))
+    assert await rounds.offer(done, 0) == 1
+    rounds.status_writer.observe(stored(done))
+    assert await rounds.offer(done, 1) == 1, "it is there"
+    rounds.node.objects[f"{PATH}/n/status"]["status"] = msgspec.to_builtins(restored)  # from a backup of etcd
+    rounds.status_writer.observe(stored(restored))
+    assert await rounds.offer(done, 2) == 2
+    rounds.status_writer.observe(stored(restored))  # a late event
+    assert await rounds.offer(done, 3) == 2, "a read shows that it is there"
+
+
+def stored(found: ModelNodeStatus) -> ModelNode:
+    return ModelNode(metadata=Meta(name="n", uid="m"), spec=ModelNodeSpec(node_uid="n"), status=found)
 
 
 async def test_the_writer_writes_an_offered_status(rounds: Rounds) -> None:
