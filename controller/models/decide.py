@@ -98,7 +98,7 @@ def _has_moved(view: ModelView) -> bool:
 def _decide_deleted(view: ModelView, now: datetime, finalizer_s: float) -> list[Action]:
     if not view.has_finalizer:
         return []
-    if view.users:
+    if view.users or view.users_problem:
         return [WriteStatus(report(view)), Requeue(_LAST_USER_POLL_S)]
     end = datetime.fromisoformat(view.deleted_at or "") + timedelta(seconds=finalizer_s)
     if not view.remaining or now >= end:

@@ -18,6 +18,7 @@ from controller.models.users import LiveUsers, live_users
 from controller.models.view import ModelView
 from controller.placement.demand_of_kind import Declared
 from controller.state.keys import ModelKey
+from shared.errors import LarderError
 
 _log = structlog.get_logger()
 
@@ -46,8 +47,8 @@ class ModelReconciler:
             await self._release(key)
             return None
         waits, actions = list[float](), decide(view, self.now(), self.finalizer_s)
-        if RemoveFinalizer() in actions and (users := await live_users(self.users, self.observer.cluster, view.demand)):
-            view = replace(view, users=users)
+        if RemoveFinalizer() in actions:
+            view = await self._with_live_users(view)
             actions = decide(view, self.now(), self.finalizer_s)
         for action in actions:
             wrote, requeue_s = await self._apply(key, declared, view, action)
@@ -66,6 +67,14 @@ class ModelReconciler:
         """Cancel the work that runs outside the queue."""
         await self.resolver.stop()
         await self.drift.stop()
+
+    async def _with_live_users(self, view: ModelView) -> ModelView:
+        """Return the view with the current users of the model, or why they are unknown."""
+        try:
+            return replace(view, users=await live_users(self.users, self.observer.cluster, view.demand))
+        except LarderError as error:
+            _log.warning("users_not_read", model=view.demand.id, error=str(error))
+            return replace(view, users_problem=str(error))
 
     def _forget_previous(self, key: ModelKey, uid: str) -> None:
         """Drop the state of the object that had this key before: it is gone, or another one has its name."""

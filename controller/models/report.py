@@ -78,6 +78,12 @@ def _being_deleted(view: ModelView, _: Rollout) -> _Summary | None:
     if view.users:
         users = first_few(view.users)
         return "Deleting", "InUse", f"still in use by {users}; delete them, or wait until they end"
+    if view.users_problem:
+        return (
+            "Deleting",
+            "UsersUnknown",
+            f"what still uses it cannot be read: {view.users_problem}; Larder tries again",
+        )
     detail = f" ({removal_message(view.removals)})" if view.removals else ""
     return "Deleting", "Deleting", f"waiting for {first_few(view.remaining)} to remove the files{detail}"
 

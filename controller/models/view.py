@@ -87,6 +87,7 @@ class ModelView:
         upstream: The result of the last drift check.
         drift_check_in_s: Seconds until the next drift check; None if none is planned.
         users: The pods and InferenceServices that use a model being deleted.
+        users_problem: Why they could not be read live.
     """
 
     demand: Demand
@@ -106,6 +107,7 @@ class ModelView:
     upstream: Upstream | None = None
     drift_check_in_s: float | None = None
     users: tuple[str, ...] = ()
+    users_problem: str = ""
 
     @property
     def upstream_revision(self) -> str:

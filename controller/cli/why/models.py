@@ -72,6 +72,14 @@ def summary_of(found: DeclaredModel) -> str:
     return f"{ready.reason}: {ready.message}" if ready else "the controller has not reported on it yet"
 
 
+def _deletion(found: DeclaredModel, about: str, holders: list[str]) -> Finding:
+    ready = condition_of(found.status.conditions, "Ready")
+    if ready is not None and ready.reason in ("InUse", "UsersUnknown"):
+        return wait(about, ready.reason, ready.message)
+    message = f"nodes that still list it: {some(sorted(holders)) or 'none'}"
+    return wait(about, "Deleting", message, "none needed: Larder removes its finalizer after at most 10 minutes")
+
+
 def _object_findings(found: DeclaredModel, cluster: ClusterView) -> Iterator[Finding]:
     demand, about = found.demand, title_of(found)
     if demand.foreign:
@@ -79,8 +87,7 @@ def _object_findings(found: DeclaredModel, cluster: ClusterView) -> Iterator[Fin
     if demand.deleting:
         holders = [name for name, mn in cluster.model_nodes.items() if demand.uid in {c.uid for e in mn.spec.entries
                                                                                   for c in e.claims}]  # fmt: skip
-        message = f"nodes that still list it: {some(sorted(holders)) or 'none'}"
-        yield wait(about, "Deleting", message, "none needed: Larder removes its finalizer after at most 10 minutes")
+        yield _deletion(found, about, holders)
     if demand.invalid:
         yield stop(about, "InvalidURI", demand.invalid, remedy("InvalidURI"))
     ready = condition_of(found.status.conditions, "Ready")

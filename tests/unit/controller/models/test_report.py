@@ -209,6 +209,14 @@ def test_deletion_waits_a_limited_time_for_the_nodes() -> None:
     assert decide(view(**deleted, has_finalizer=False), NOW, 600) == []
 
 
+def test_a_model_stays_while_its_users_are_unknown() -> None:
+    deleted: dict[str, Any] = {"deleted_at": STAMP, "users_problem": "500: conversion webhook failed"}
+    write, again = decide(view(**deleted), NOW + timedelta(seconds=600), 600)
+    assert isinstance(write, WriteStatus)
+    assert (write.report.reason, again) == ("UsersUnknown", Requeue(10))
+    assert "conversion webhook failed" in write.report.message
+
+
 def evicted(name: str, phase: str = "Absent") -> TargetNode:
     return node(name, phase, reason="Evicted", message="evicted since noon to make room for new")
 

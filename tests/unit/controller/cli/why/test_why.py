@@ -281,6 +281,14 @@ def test_a_reason_in_the_model_itself_is_reported_instead_of_missing_nodes(
     assert "NoNodes" not in reasons(answer, *Severity)
 
 
+@pytest.mark.parametrize("reason", ["InUse", "UsersUnknown"])
+def test_the_deletion_of_a_model_that_may_have_users_is_not_said_to_end_by_itself(reason: str) -> None:
+    deleted = cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z")
+    ready = Condition(type="Ready", status="False", reason=reason, message="by pod ns/p", last_transition_time="t")
+    answer = of_model(seen(declared(deleted, says=[ready])))
+    assert wait("ClusterModelCache m", reason, "by pod ns/p") in answer.findings
+
+
 @pytest.mark.parametrize(
     ("status", "reason", "weight"),
     [
