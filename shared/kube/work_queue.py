@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Generic, TypeVar
 
 from shared.backoff import Backoff
 from shared.fair_queue import FairQueue
+from shared.kube.errors import Busy
 
 K = TypeVar("K", bound=Hashable)
+_LONGEST_ASKED_S = 120.0  # even if a server asks for more
 
 
 def _same_flow(_: object) -> Hashable:
@@ -111,10 +114,17 @@ class WorkQueue(Generic[K]):
 
     def _retry(self, key: K, error: Exception) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay_s = self.backoff.delay_s(failures)
+        delay_s = self.backoff.delay_s(failures, _asked_s(error))
         self.on_error(key, error, delay_s)
         self.add_after(key, delay_s)
 
     def _enqueue(self, key: K) -> None:
         self._queue.push(self.flow_of(key), key)
         self._arrival.set()
+
+
+def _asked_s(error: Exception) -> float:
+    """Return for how long an overloaded API server asks to be left alone; the time in a 503 is a guess."""
+    if isinstance(error, Busy) and error.code == HTTPStatus.TOO_MANY_REQUESTS:
+        return min(error.after_s or 0.0, _LONGEST_ASKED_S)
+    return 0.0

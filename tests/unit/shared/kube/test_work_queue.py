@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.backoff import Backoff
+from shared.kube.errors import Busy
 from shared.kube.work_queue import WorkQueue
 
 pytestmark = pytest.mark.looptime  # waits take no time: the loop's clock jumps to the next timer
@@ -230,3 +231,27 @@ async def test_flows_are_served_in_turn() -> None:
     await serve_for(queue, 3, handle, workers=2)
     assert "team-b/1" in order[:2]
     assert order[0] == "team-a/0"
+
+
+@pytest.mark.parametrize(
+    ("error", "least_s", "most_s"),
+    [
+        (Busy("too many requests", 20, 429), 20, 25),
+        (Busy("too many requests", 3600, 429), 120, 150),
+        (Busy("too many requests", None, 429), 0, 0.1),
+        (Busy("starting", 5, 503), 0, 0.1),
+    ],
+)
+async def test_an_overloaded_server_is_not_asked_before_its_stated_time(
+    error: Busy, least_s: float, most_s: float
+) -> None:
+    waits = list[float]()
+    queue: WorkQueue[str] = WorkQueue(lambda _key, _error, wait_s: waits.append(wait_s))
+
+    async def handle(_: str) -> None:
+        raise error
+
+    queue.add("a")
+    await serve_for(queue, 0.01, handle)
+    (wait_s,) = waits
+    assert least_s <= wait_s <= most_s
