@@ -52,8 +52,12 @@ async def run(settings: ControllerSettings, environ: Mapping[str, str]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with connect(settings.kubeconfig, user_agent="larder-controller") as kube, AsyncExitStack() as closing:
-        replica = Replica(settings, sources, kube, identity, source_environment(environ))
+    async with (
+        connect(settings.kubeconfig, user_agent="larder-controller") as kube,
+        connect(settings.kubeconfig, user_agent="larder-controller-election") as election_kube,
+        AsyncExitStack() as closing,
+    ):
+        replica = Replica(settings, sources, kube, identity, source_environment(environ), election_kube)
         replica.add(FEATURES)
         leader = LeaderClient(
             kube,

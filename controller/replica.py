@@ -55,6 +55,7 @@ class Replica:
         kube: Kube,
         identity: str,
         source_environment: Mapping[str, str] | None = None,
+        election_kube: Kube | None = None,
     ) -> None:
         self.settings, self.sources, self.kube, self.metrics = settings, sources, kube, Metrics()
         self.source_environment = source_environment or {}  # for download Jobs
@@ -64,7 +65,9 @@ class Replica:
         self.clock = asyncio.get_running_loop().time
         defaults = NodeLimits(settings.default_storage_limit, settings.default_bandwidth_limit)
         self.cluster = ClusterState(defaults, self.clock, settings.allowed, settings.files, settings.store_root)
-        self.manager = Manager(kube, self.cluster.ownership, _manager_settings(settings, identity), self.metrics)
+        self.manager = Manager(
+            kube, self.cluster.ownership, _manager_settings(settings, identity), self.metrics, election_kube
+        )
         self.manager.add_informers(cluster_informers(self.cluster, settings.namespace, devices=settings.dra))
         self.events = EventRecorder(kube, self.now)
         self.provisioner = self._provisioner()

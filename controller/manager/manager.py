@@ -48,7 +48,14 @@ class Manager:
     Add informers and features first, then call `run`.
     """
 
-    def __init__(self, kube: Kube, ownership: Ownership, settings: ManagerSettings, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        ownership: Ownership,
+        settings: ManagerSettings,
+        metrics: Metrics,
+        election_kube: Kube | None = None,
+    ) -> None:
         self.metrics = metrics
         self._settings = settings
         self._controllers: list[Controller[Any]] = []
@@ -59,7 +66,7 @@ class Manager:
         self._state_metrics = StateMetrics(self.is_leading, self._queue.__len__)
         metrics.registry.register(self._state_metrics)
         lock = LeaseLock(
-            kube,
+            election_kube or kube,  # with connections of its own, no other request delays a renewal
             settings.namespace,
             settings.lease,
             settings.identity,
