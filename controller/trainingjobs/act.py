@@ -1,20 +1,22 @@
 """Applies the actions decided for a TrainingJob."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from controller.claimtemplates.templates import VolumeClaimTemplate, is_controlled
 from controller.manager.event_recorder import EventRecorder
-from controller.manager.write import replace_part, require_current
+from controller.manager.write import StaleError, replace_part, require_current
 from controller.provisioning.exclusive_names import create_exclusively
-from controller.trainingjobs.replicas import JobReplica, job_service, replica_claim, replica_pod
+from controller.trainingjobs.kinds import TrainingPod
+from controller.trainingjobs.replicas import JOB_LABEL, JobReplica, job_service, replica_claim, replica_pod
 from controller.trainingjobs.report import READY, is_problem
 from shared.api.core import claims_in, pods_in
 from shared.api.kinds import TRAINING_JOB
 from shared.api.meta import condition_of
 from shared.api.training_job import TrainingJob, TrainingJobStatus
+from shared.kube.collection import list_metadata
 from shared.kube.edit import delete_if_present
 from shared.kube.objects import Meta, Object
 from shared.kube.transport import Kube
@@ -47,6 +49,15 @@ class TrainingJobActor:
     async def require_current(self, job: TrainingJob) -> None:
         """Raise StaleError if the job is not the one that was read any more."""
         await require_current(self.kube, _path(job.metadata), job.metadata)
+
+    async def require_pods(self, job: TrainingJob, pods: Collection[TrainingPod]) -> None:
+        """Raise StaleError if one of these pods is gone, so that no failure of it counts twice."""
+        if not pods:
+            return
+        query = {"labelSelector": f"{JOB_LABEL}={job.metadata.name}"}
+        listed = await list_metadata(self.kube, pods_in(job.metadata.namespace), query)
+        if not {pod.metadata.uid for pod in pods} <= {found.metadata.uid for found in listed}:
+            raise StaleError(f"pods of {job.metadata.namespace}/{job.metadata.name} changed since they were read")
 
     async def delete_pod(self, seen: Meta) -> None:
         """Delete exactly the pod that was read."""

@@ -27,6 +27,7 @@ from controller.trainingjobs.decide import (
 )
 from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
 from controller.trainingjobs.observe import FailureKey, TrainingJobObserver
+from controller.trainingjobs.outcome import failed_pods
 from controller.trainingjobs.replicas import JobReplica, template_of
 from controller.trainingjobs.report import status_of
 from controller.trainingjobs.requested_claims import RequestedClaims
@@ -87,12 +88,17 @@ class TrainingJobReconciler:
                 _log.info("training_job_expired", job=f"{key.namespace}/{key.name}")
                 await self.actor.delete_job(seen)
             case WriteJobStatus():
-                current = replace(view, queue=self.requested.state(key))  # includes the requests made just now
-                await self.actor.write_status(view.job, status_of(current, action, self.actor.now()))
+                await self._write_status(key, view, action)
             case Requeue():
                 pass  # done by the caller
             case _:
                 assert_never(action)
+
+    async def _write_status(self, key: TrainingJobKey, view: TrainingJobView, write: WriteJobStatus) -> None:
+        if write.replace or (write.outcome is not None and not write.outcome.succeeded):
+            await self.actor.require_pods(view.job, tuple(failed_pods(view)))
+        current = replace(view, queue=self.requested.state(key))  # includes the requests made just now
+        await self.actor.write_status(view.job, status_of(current, write, self.actor.now()))
 
     async def _create_service(self, key: TrainingJobKey, job: TrainingJob) -> None:
         try:

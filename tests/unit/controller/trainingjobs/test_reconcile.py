@@ -13,12 +13,12 @@ from controller.trainingjobs.act import TrainingJobActor
 from controller.trainingjobs.observe import TrainingJobObserver
 from controller.trainingjobs.reconcile import TrainingJobReconciler
 from controller.trainingjobs.requested_claims import RequestedClaims
-from shared.api.training_job import RunPolicy, TrainingJob
+from shared.api.training_job import RunPolicy, TrainingJob, TrainingJobStatus
 from shared.kube.errors import NotFound
 from shared.kube.transport import Kube
-from tests.builders.api_server import Objects
+from tests.builders.api_server import Objects, listed
 from tests.builders.provisioning import provisioner, serve
-from tests.builders.training_jobs import KEY, TEMPLATE, Observed, pod, replica_spec, training_job
+from tests.builders.training_jobs import EARLIER, KEY, TEMPLATE, Observed, pod, replica_spec, training_job
 
 CLAIMS, SERVICES, PODS = (f"/api/v1/namespaces/team/{kind}" for kind in ("persistentvolumeclaims", "services", "pods"))
 
@@ -99,3 +99,18 @@ async def test_pods_are_not_deleted_for_a_job_that_has_changed_since_it_was_read
     objects.objects[JOB]["metadata"]["resourceVersion"] = "2"
     await rig.see(suspended)
     assert f"DELETE {PODS}/tj-worker-0" in objects.asked
+
+
+async def test_the_failure_of_a_pod_that_is_gone_is_not_counted_again(rig: ReconcilerRig, objects: Objects) -> None:
+    worker = replica_spec(claims=False, restart_policy="ExitCode")
+    failed = pod(phase="Failed", code=137)
+    rig.seen.jobs.pods.upsert(failed)
+    objects.posts[PODS] = lambda body: body
+    objects.objects[PODS] = listed()  # the previous leader counted it, and replaced the pod
+    objects.objects[f"{JOB}/status"] = {"metadata": {"name": "tj", "uid": "u1", "resourceVersion": "9"}}
+    job = training_job(TrainingJobStatus(start_time=EARLIER, restarts=1), run=RunPolicy(backoff_limit=1), Worker=worker)
+    with pytest.raises(StaleError, match="pods of team/tj"):
+        await rig.see(job)
+    objects.objects[PODS] = listed({"metadata": {"name": "tj-worker-0", "uid": failed.metadata.uid}})
+    with pytest.raises(StaleError, match="trainingjobs/tj/status"):  # it gets as far as the write
+        await rig.see(job)
