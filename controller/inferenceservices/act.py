@@ -10,7 +10,7 @@ from controller.inferenceservices.decide import Apply, RemoveObject
 from controller.inferenceservices.manifests import path_of
 from controller.inferenceservices.report import READY
 from controller.manager.event_recorder import EventRecorder
-from controller.manager.write import replace_part
+from controller.manager.write import replace_part, require_current
 from shared.api.inference_service import InferenceService, InferenceServiceStatus
 from shared.api.kinds import INFERENCE_SERVICE
 from shared.api.meta import condition_of
@@ -29,6 +29,10 @@ class ServiceActor:
     events: EventRecorder
     now: Callable[[], datetime]
 
+    async def require_current(self, service: InferenceService) -> None:
+        """Raise StaleError if the service is not the one that was read any more: its pods would be replaced twice."""
+        await require_current(self.kube, _path(service.metadata), service.metadata)
+
     async def apply(self, about: Meta, action: Apply) -> Json:
         """Apply a manifest and return the object. Raises KubeError."""
         path = path_of(action.kind, about.namespace, about.name)
@@ -43,14 +47,16 @@ class ServiceActor:
         if status == service.status:
             return
         meta = service.metadata
-        path = f"/apis/{INFERENCE_SERVICE.group}/{INFERENCE_SERVICE.version}/namespaces/{meta.namespace}"
-        path = f"{path}/{INFERENCE_SERVICE.plural}/{meta.name}/status"
-        if not await replace_part(self.kube, path, meta, "status", status):
+        if not await replace_part(self.kube, f"{_path(meta)}/status", meta, "status", status):
             return
         ready = condition_of(status.conditions, READY)
         warn = ready is not None and ready.status != "True" and ready.reason in _WARNED
         before = service.status.conditions
         await self.events.record_ready(INFERENCE_SERVICE, meta, before, status.conditions, warn=warn)
+
+
+def _path(service: Meta) -> str:
+    return f"{INFERENCE_SERVICE.path_in(service.namespace)}/{service.name}"
 
 
 _WARNED = frozenset(

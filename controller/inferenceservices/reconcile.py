@@ -34,6 +34,7 @@ class ServiceReconciler:
         view = await self.observer.view(key)
         if view is None or view.service.metadata.deletion_timestamp is not None:
             return None
+        await self.actor.require_current(view.service)
         after, refused = await self._apply(view)
         stamp = timestamp(self.actor.now())
         await self.actor.write_status(view.service, status_of(after, refused, stamp))
