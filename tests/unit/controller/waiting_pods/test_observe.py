@@ -1,21 +1,18 @@
 """What a decision about waiting pods is based on."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from controller.state.cluster_state import ClusterState
 from controller.state.progress import ProgressTracker
-from controller.waiting_pods.keys import WaitingKey
 from controller.waiting_pods.observe import WaitingPodsObserver
 from controller.waiting_pods.view import MissingFiles, WaitingPod, WaitingView
-from shared.api.core import Affinity, Pod, PodSpec, SchedulingGate
+from shared.api.core import Affinity, Pod
 from shared.api.wire import EntryProgress
 from shared.names import ready_label, snapshot_label
 from tests.builders.cluster import (
     cache,
-    conditions,
     entry,
     entry_status,
     fresh_cluster,
@@ -25,35 +22,7 @@ from tests.builders.cluster import (
     node,
 )
 from tests.builders.cluster import pod as running_pod
-
-KEY = WaitingKey("ns", "m", "r1")
-POOL = {"pool": "gpu"}
-FILES = {ready_label("m"): "true", snapshot_label("m", "r1"): "true"}
-GATE = SchedulingGate(name="larder.dev/model")
-
-
-def waiting_pod(
-    name: str = "p",
-    node_name: str = "",
-    *,
-    selector: Mapping[str, str] | None = None,
-    affinity: Affinity | None = None,
-    gated: bool = False,
-    models: str = "m@r1",
-    **annotations: str,
-) -> Pod:
-    spec = PodSpec(
-        node_name=node_name,
-        node_selector=dict(selector or {}),
-        affinity=affinity or Affinity(),
-        scheduling_gates=[GATE] if gated else [],
-    )
-    waiting = {"larder.dev/models": models} | {f"larder.dev/{k.replace('_', '-')}": v for k, v in annotations.items()}
-    return Pod(
-        metadata=meta(name, namespace="ns", annotations=waiting),
-        spec=spec,
-        status=conditions(ready=False, phase="Pending"),
-    )
+from tests.builders.waiting_pods import FILES, KEY, POOL, waiting_pod
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from controller.waiting_pods.state_metrics import WaitingPodsMetrics
 from shared.kube.transport import Kube
 from tests.builders.api_server import connected, status_response
 from tests.builders.cluster import cache, fresh_cluster, group, node
-from tests.unit.controller.waiting_pods.test_observe import FILES, KEY, POOL, waiting_pod
+from tests.builders.waiting_pods import FILES, KEY, POOL, waiting_pod
 
 WEBHOOK = 'Internal error occurred: failed calling webhook "a.example.org": failed to call webhook: EOF'
 
