@@ -126,16 +126,25 @@ class Client:
 
         return send
 
-    def write(self, pods: list[Json]) -> Callable[[int], Any]:
-        """Return a function with both writes of a binding, of a Lease and of the pod's node, without the extender."""
+    async def write(self, pods: list[Json]) -> Callable[[int], Any]:
+        """Return a function with both writes of a binding, of a Lease and of the pod's node, without the extender.
+
+        The Leases exist, as the extender's do, and each has one writer at a time, because a write names the version
+        that it replaces.
+        """
+        nodes = [self._names[-1 - index // CARDS_PER_NODE] for index in range(len(pods))]
+        leases = {node: await self.call("POST", OWN_LEASES, {"metadata": {"name": node}}) for node in set(nodes)}
+        locks = {node: asyncio.Lock() for node in leases}
 
         async def send(index: int) -> bool:
-            node, name = self._names[-1 - index // CARDS_PER_NODE], pods[index]["metadata"]["name"]
-            lease = {"metadata": {"name": node, "annotations": {"written-for": name}}}
-            await self.call("PUT", f"{OWN_LEASES}/{node}", lease)
+            node, name = nodes[index], pods[index]["metadata"]["name"]
+            async with locks[node]:
+                version = leases[node]["metadata"]["resourceVersion"]
+                lease = {"metadata": {"name": node, "resourceVersion": version, "annotations": {"for": name + ASKS}}}
+                leases[node] = await self.call("PUT", f"{OWN_LEASES}/{node}", lease)
             metadata, target = {"name": name, "annotations": {"devices": ASKS}}, {"kind": "Node", "name": node}
             answer = await self.call("POST", f"{PODS}/{name}/binding", {"metadata": metadata, "target": target})
-            return answer.get("status") == "Success"
+            return leases[node]["kind"] == "Lease" and answer.get("status") == "Success"
 
         return send
 
@@ -239,7 +248,9 @@ async def measure_verbs(client: Client, controller: ControllerProgram, count: in
         await steadily(call, rate, 2)
     to_bind = int(rate * seconds)
     calls["bind"] = client.bind(await client.create_pods("bound-directly", with_devices, to_bind))
-    calls["bind's two writes"] = client.write(await client.create_pods("written", with_another_scheduler, to_bind))
+    calls["bind's two writes"] = await client.write(
+        await client.create_pods("written", with_another_scheduler, to_bind)
+    )
     for verb, call in calls.items():
         before_s = cpu_s(controller.process.pid)
         found: Series = await steadily(call, rate, seconds)
