@@ -36,7 +36,7 @@ MEMORY_LIMIT = "2Gi"
 _USER = 65532
 _SECRET_MOUNT, _CA_MOUNT, _CA_FILE = "/credentials", "/etc/larder/sources", "ca-bundle.crt"
 RETRIES = 3
-DEADLINE_S = 6 * 3600
+DEADLINE_S = 6 * 3600  # after which a Job ends; the next one continues
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,6 @@ class DownloadJobSettings:
         environment: `SOURCE_VARIABLES` and their values.
         ca_config_map: ConfigMap of the Job's namespace with the CA certificates of the sources; empty for none.
         ca_key: Its key.
-        deadline_s: Seconds after which a Job ends; the next one continues.
     """
 
     image: str
@@ -61,7 +60,6 @@ class DownloadJobSettings:
     environment: Mapping[str, str] = field(default_factory=dict)
     ca_config_map: str = ""
     ca_key: str = "ca-bundle.crt"
-    deadline_s: int = DEADLINE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ def job_manifest(job: DownloadJob, settings: DownloadJobSettings) -> Json:
         },
         "spec": {
             "backoffLimit": RETRIES,
-            "activeDeadlineSeconds": settings.deadline_s,
+            "activeDeadlineSeconds": DEADLINE_S,
             "ttlSecondsAfterFinished": job.kept_s,
             "podFailurePolicy": {
                 "rules": [

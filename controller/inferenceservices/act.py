@@ -31,7 +31,7 @@ class ServiceActor:
 
     async def require_current(self, service: InferenceService) -> None:
         """Raise StaleError if the service is not the one that was read any more: its pods would be replaced twice."""
-        await require_current(self.kube, _path(service.metadata), service.metadata)
+        await require_current(self.kube, INFERENCE_SERVICE.path_to(service.metadata), service.metadata)
 
     async def apply(self, about: Meta, action: Apply) -> Json:
         """Apply a manifest and return the object. Raises KubeError."""
@@ -47,16 +47,12 @@ class ServiceActor:
         if status == service.status:
             return
         meta = service.metadata
-        if not await replace_part(self.kube, f"{_path(meta)}/status", meta, "status", status):
+        if not await replace_part(self.kube, f"{INFERENCE_SERVICE.path_to(meta)}/status", meta, "status", status):
             return
         ready = condition_of(status.conditions, READY)
         warn = ready is not None and ready.status != "True" and ready.reason in _WARNED
         before = service.status.conditions
         await self.events.record_ready(INFERENCE_SERVICE, meta, before, status.conditions, warn=warn)
-
-
-def _path(service: Meta) -> str:
-    return f"{INFERENCE_SERVICE.path_in(service.namespace)}/{service.name}"
 
 
 _WARNED = frozenset(

@@ -85,7 +85,7 @@ class ModelCacheActor:
 
     async def require_current(self, cache: ModelCache) -> None:
         """Raise StaleError if the cache is not the one that was read any more."""
-        await require_current(self.kube, _path(cache), cache.metadata)
+        await require_current(self.kube, MODEL_CACHE.path_to(cache.metadata), cache.metadata)
 
     async def start_job(self, view: ModelCacheView, order: DownloadOrder) -> None:
         """Create the Job unless it exists.
@@ -119,13 +119,9 @@ class ModelCacheActor:
         status = status_of(cache, write, timestamp(self.now()))
         if status == cache.status:
             return
-        await replace_part(self.kube, f"{_path(cache)}/status", cache.metadata, "status", status)
+        await replace_part(self.kube, f"{MODEL_CACHE.path_to(cache.metadata)}/status", cache.metadata, "status", status)
         before, after = cache.status.conditions, status.conditions
         await self.events.record_ready(MODEL_CACHE, cache.metadata, before, after, warn=is_failure(write))
 
     async def _change_finalizers(self, cache: ModelCache, wanted: Sequence[str]) -> None:
-        await change_finalizers(self.kube, _path(cache), cache.metadata, list(wanted))
-
-
-def _path(cache: ModelCache) -> str:
-    return f"{MODEL_CACHE.path_in(cache.metadata.namespace)}/{cache.metadata.name}"
+        await change_finalizers(self.kube, MODEL_CACHE.path_to(cache.metadata), cache.metadata, list(wanted))

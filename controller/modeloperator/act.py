@@ -22,7 +22,7 @@ from shared.api.core import PersistentVolumeClaim, claims_in, jobs_in
 from shared.api.kinds import MODEL
 from shared.api.model import Model
 from shared.kube.edit import create_if_missing
-from shared.kube.objects import Meta, timestamp
+from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
 
@@ -62,7 +62,7 @@ class ModelOperatorActor:
 
     async def require_current(self, model: Model) -> None:
         """Raise StaleError if the Model is not the one that was read any more."""
-        await require_current(self.kube, _path(model.metadata), model.metadata)
+        await require_current(self.kube, MODEL.path_to(model.metadata), model.metadata)
 
     async def start_job(self, model: Model, download: ModelDownload) -> None:
         """Create the Job unless it exists. Raises KubeError."""
@@ -75,12 +75,8 @@ class ModelOperatorActor:
         if status == model.status:
             return
         meta = model.metadata
-        await replace_part(self.kube, f"{_path(meta)}/status", meta, "status", status)
+        await replace_part(self.kube, f"{MODEL.path_to(meta)}/status", meta, "status", status)
         if write.ended is not None:
             self.metrics.count(model.key, write.ended)
         warn = write.phase == "Failed" or write.reason in ("ClaimRefused", "JobRefused", "NameConflict")
         await self.events.record_ready(MODEL, meta, model.status.conditions, status.conditions, warn=warn)
-
-
-def _path(model: Meta) -> str:
-    return f"{MODEL.path_in(model.namespace)}/{model.name}"

@@ -48,7 +48,7 @@ class TrainingJobActor:
 
     async def require_current(self, job: TrainingJob) -> None:
         """Raise StaleError if the job is not the one that was read any more."""
-        await require_current(self.kube, _path(job.metadata), job.metadata)
+        await require_current(self.kube, TRAINING_JOB.path_to(job.metadata), job.metadata)
 
     async def require_pods(self, job: TrainingJob, pods: Collection[TrainingPod]) -> None:
         """Raise StaleError if one of these pods is gone, so that no failure of it counts twice."""
@@ -65,13 +65,13 @@ class TrainingJobActor:
 
     async def delete_job(self, seen: Meta) -> None:
         """Delete the job if it is still the version that was read."""
-        await delete_if_present(self.kube, _path(seen), seen.uid, seen.resource_version)
+        await delete_if_present(self.kube, TRAINING_JOB.path_to(seen), seen.uid, seen.resource_version)
 
     async def write_status(self, job: TrainingJob, status: TrainingJobStatus) -> None:
         """Write the status if it differs, and an Event for a change of the condition Ready."""
         if status == job.status:
             return
-        await replace_part(self.kube, f"{_path(job.metadata)}/status", job.metadata, "status", status)
+        await replace_part(self.kube, f"{TRAINING_JOB.path_to(job.metadata)}/status", job.metadata, "status", status)
         ready, before, after = condition_of(status.conditions, READY), job.status.conditions, status.conditions
         warn = ready is not None and is_problem(ready)
         await self.events.record_ready(TRAINING_JOB, job.metadata, before, after, warn=warn)
@@ -86,7 +86,3 @@ class TrainingJobActor:
             "delete it, or rename the job",
             "this job's",
         )
-
-
-def _path(job: Meta) -> str:
-    return f"{TRAINING_JOB.path_in(job.namespace)}/{job.name}"

@@ -207,6 +207,10 @@ class ClusterDriver(ABC):
         found: list[Json] = self.api.get(f"/api/v1/events?fieldSelector=involvedObject.name={name}")["items"]
         return found
 
+    def reasons(self, name: str) -> dict[str, str]:
+        """Return the message of one of the Events about objects of this name, by reason."""
+        return {event["reason"]: event["message"] for event in self.events(name)}
+
     def snapshot(self, node: str, model: str, revision: str) -> Path:
         """Return the path of a revision on a node."""
         return self.store(node) / snapshot_path(model, revision)

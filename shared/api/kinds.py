@@ -12,6 +12,7 @@ from shared.api import (
     model_node,
     training_job,
 )
+from shared.kube.objects import Meta
 
 Column = tuple[str, str, str, int]  # name, type, JSON path, priority
 
@@ -57,6 +58,10 @@ class Definition:
     def path_in(self, namespace: str) -> str:
         """Return the API path of the collection in one namespace."""
         return f"/apis/{self.group}/{self.version}/namespaces/{namespace}/{self.plural}"
+
+    def path_to(self, meta: Meta) -> str:
+        """Return the API path of an object in a namespace."""
+        return f"{self.path_in(meta.namespace)}/{meta.name}"
 
 
 _BASE_COLUMNS: tuple[Column, ...] = (

@@ -43,18 +43,14 @@ def test_a_pod_waits_for_its_files_and_one_with_on_missing_fail_is_failed(site: 
     (waiting,) = placed
     assert waiting["spec"]["nodeName"] == "one"
     assert not is_pod_ready(waiting)
-    site.until(lambda: "WaitingForModel" in _reasons(site, waiting), "the event on the other pod")
+    site.until(lambda: "WaitingForModel" in site.reasons(waiting["metadata"]["name"]), "the event on the other pod")
     site.hub.faults.clear()
     found = site.running(waits)
     assert "config.json" in site.sh(found, "ls $MODEL_PATH")
-    site.until(lambda: "ModelOnNode" in _reasons(site, waiting), "the event that the model is there")
+    site.until(lambda: "ModelOnNode" in site.reasons(waiting["metadata"]["name"]), "the event that the model is there")
     assert _is_missing(ended()[0])  # kubelet left it as it was
 
 
 def _is_missing(pod: Json) -> bool:
     """Return whether the controller failed the pod, from the condition: kubelet may drop the reason."""
     return any(c["type"] == "larder.dev/ModelMissing" and c["status"] == "True" for c in pod["status"]["conditions"])
-
-
-def _reasons(site: Installation, pod: Json) -> set[str]:
-    return {event["reason"] for event in site.events(pod["metadata"]["name"])}

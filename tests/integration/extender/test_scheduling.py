@@ -91,7 +91,7 @@ def test_the_only_node_with_devices_is_found_among_200_at_the_first_attempt(site
             pod = asking(site, tolerations=anywhere)
             site.until(partial(is_bound, site, pod), "the pod to be bound")
             assert site.pod_node(pod) == node
-            assert "FailedScheduling" not in {event["reason"] for event in site.events(pod)}
+            assert "FailedScheduling" not in site.reasons(pod)
     finally:
         site.api.call("DELETE", "/api/v1/nodes?labelSelector=plain%3Dyes")
 

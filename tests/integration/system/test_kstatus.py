@@ -51,7 +51,7 @@ def test_kstatus_follows_a_cache_from_creation_to_deletion(site: Site, kubectl_w
     assert kstatus(site.api.patch(path, changed)) == "InProgress", "the change has not been reconciled yet"
     history(site, "ClusterModelCache", name, "Current")
     site.api.patch(path, {"spec": {"modelSize": "1Mi"}})
-    site.until(lambda: "LargerThanDeclared" in {e["reason"] for e in site.events(name)}, "the size to be reported")
+    site.until(lambda: "LargerThanDeclared" in site.reasons(name), "the size to be reported")
     history(site, "ClusterModelCache", name, "Current")
     assert site.status("ClusterModelCache", name)["storageStatus"] == "Ready", "a wrong size blocks nothing"
     site.api.call("DELETE", path)

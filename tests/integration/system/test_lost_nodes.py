@@ -32,10 +32,6 @@ def nodes_of(site: Site, web: str) -> dict[str, str]:
     return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in pods if p["spec"].get("nodeName")}
 
 
-def reasons(site: Site, pod: str) -> set[str]:
-    return {event["reason"] for event in site.events(pod)}
-
-
 def volumes(site: Site, model: str) -> list[Json]:
     found = site.api.get(_VOLUMES)["items"]
     return [v for v in found if v["metadata"].get("annotations", {}).get(MODEL_ANNOTATION, "").startswith(f"{model}@")]
@@ -50,7 +46,7 @@ def test_the_replacement_pod_waits_on_another_node_and_gets_its_files_there(site
     web = deploy(site, model)
     site.until(lambda: set(nodes_of(site, web).values()) == {"lost"}, "the pod on the node")
     (first,) = nodes_of(site, web)
-    site.until(lambda: "WaitingForModel" in reasons(site, first), "the Event on the pod")
+    site.until(lambda: "WaitingForModel" in site.reasons(first), "the Event on the pod")
 
     site.cluster.agents.pop("lost").remove()
     site.cluster.nodes.remove("lost")
@@ -58,9 +54,11 @@ def test_the_replacement_pod_waits_on_another_node_and_gets_its_files_there(site
     site.until(lambda: set(nodes_of(site, web).values()) == {"a"}, "another pod on another node")
     (second,) = nodes_of(site, web)
     site.until(lambda: [e.get("awaited") for e in site.entries("a", model)] == [True], "that node to know")
-    site.until(lambda: bool({"WaitingForModel", "ModelDelayed"} & reasons(site, second)), "an Event on the second pod")
+    site.until(
+        lambda: bool({"WaitingForModel", "ModelDelayed"} & site.reasons(second).keys()), "an Event on the second pod"
+    )
     site.hub.faults.clear()
-    site.until(lambda: "ModelOnNode" in reasons(site, second), "the files for the second pod")
+    site.until(lambda: "ModelOnNode" in site.reasons(second), "the files for the second pod")
     assert first != second
     assert volumes(site, model)
     site.api.delete(f"{_DEPLOYMENTS}/{web}?propagationPolicy=Foreground")

@@ -65,10 +65,6 @@ def gates(site: Site, pod: str) -> list[str]:
     return [g["name"] for g in site.api.get(f"{_PODS}/{pod}")["spec"].get("schedulingGates", [])]
 
 
-def reasons(site: Site, name: str) -> dict[str, str]:
-    return {event["reason"]: event["message"] for event in site.events(name)}
-
-
 def is_reported(site: Site, name: str, reason: str, phrase: str) -> bool:
     """Return whether one of the Events with this reason says so: there may be several, in no order."""
     return any(phrase in event["message"] for event in site.events(name) if event["reason"] == reason)
@@ -89,7 +85,7 @@ def test_gates_are_removed_once_a_node_has_the_files_although_the_leader_was_kil
     other = run(site, stalled.name, "gated", gates=(HELD,))
     assert gates(site, pods[0]) == [GATE]
     assert set(gates(site, other)) == {HELD, GATE}
-    site.until(lambda: "WaitingForModel" in reasons(site, pods[0]), "the Event on the oldest pod")
+    site.until(lambda: "WaitingForModel" in site.reasons(pods[0]), "the Event on the oldest pod")
     samples: dict[str, float] = {}
 
     def all_counted() -> bool:
@@ -116,12 +112,12 @@ def test_a_pod_on_a_node_without_the_files_gets_events_about_their_progress(site
     node = site.pod_node(pod)
     site.until(lambda: awaited(site, node, stalled.name) == [True], "its node to know")
     assert awaited(site, "b" if node == "a" else "a", stalled.name) == [False]
-    site.until(lambda: "WaitingForModel" in reasons(site, pod), "the Event on the pod")
+    site.until(lambda: "WaitingForModel" in site.reasons(pod), "the Event on the pod")
     assert is_reported(site, pod, "WaitingForModel", f"node {node} does not have model {stalled.name}@")
     with site.cluster.nodes.lost(node):
         site.until(lambda: is_reported(site, pod, "ModelDelayed", "not Ready"), "the lost node to be named")
     stalled.come()
-    site.until(lambda: "ModelOnNode" in reasons(site, pod), "the last Event on the pod")
+    site.until(lambda: "ModelOnNode" in site.reasons(pod), "the last Event on the pod")
     site.until(lambda: awaited(site, node, stalled.name) == [False], "its node to be free again")
     site.delete_pod(pod)
 
@@ -133,8 +129,8 @@ def test_a_pod_that_was_only_reported_as_delayed_is_told_when_the_files_are_ther
     pod = site.pod(made)["metadata"]["name"]
     site.until(lambda: is_reported(site, pod, "ModelDelayed", "does not select this node"), "the obstacle")
     site.label("bare", {snapshot_label(stalled.name, stalled.revision): "true"})
-    site.until(lambda: "ModelOnNode" in reasons(site, pod), "the last Event on the pod")
-    assert "WaitingForModel" not in reasons(site, pod)
+    site.until(lambda: "ModelOnNode" in site.reasons(pod), "the last Event on the pod")
+    assert "WaitingForModel" not in site.reasons(pod)
     site.delete_pod(pod)
     site.cluster.nodes.remove("bare")
 
@@ -156,7 +152,7 @@ def test_a_pod_that_must_not_wait_fails_and_its_job_creates_others_until_one_run
     ended = next(p for p in pods() if p["status"].get("phase") == "Failed")
     conditions = {c["type"]: c["status"] for c in ended["status"]["conditions"]}
     assert (ended["status"]["reason"], conditions["larder.dev/ModelMissing"]) == ("ModelMissing", "True")
-    site.until(lambda: "ModelMissing" in reasons(site, ended["metadata"]["name"]), "the event on the first pod")
+    site.until(lambda: "ModelMissing" in site.reasons(ended["metadata"]["name"]), "the event on the first pod")
     stalled.come()
     site.wait_ready(KIND, stalled.name)
     site.until(lambda: any(is_placed(pod) for pod in pods()), "another pod to be placed and to stay")
@@ -235,7 +231,7 @@ def test_a_deleted_model_is_kept_for_a_waiting_pod_and_a_forced_removal_is_repor
     assert f"pod default/{pod}" in site.wait_reason(KIND, stalled.name, "InUse")
     assert awaited(site, node, stalled.name) == [True]
     site.api.patch(path_of(KIND, stalled.name), {"metadata": {"finalizers": None}})
-    site.until(lambda: "ModelRemoved" in reasons(site, pod), "the Event about the lost model on the pod")
+    site.until(lambda: "ModelRemoved" in site.reasons(pod), "the Event about the lost model on the pod")
     site.delete_pod(pod)
 
 
@@ -252,8 +248,8 @@ def test_a_missing_model_or_revision_is_reported_on_the_pod_and_its_owner(site: 
     pod = site.api.get(selected)["items"][0]["metadata"]["name"]
     for reason, snapshot in (("ModelRevisionGone", f"{model}@{'0' * 40}"), ("ModelRemoved", "never-declared@r1")):
         site.api.patch(f"{_PODS}/{pod}", {"metadata": {"annotations": {"larder.dev/models": snapshot}}})
-        site.until(lambda r=reason: r in reasons(site, pod), "the Event on the pod")  # type: ignore[misc]
-        site.until(lambda r=reason: r in reasons(site, web), "the Event on its owner")  # type: ignore[misc]
+        site.until(lambda r=reason: r in site.reasons(pod), "the Event on the pod")  # type: ignore[misc]
+        site.until(lambda r=reason: r in site.reasons(web), "the Event on its owner")  # type: ignore[misc]
     site.api.delete(f"{sets}/{web}")
     site.until(lambda: not site.api.get(selected)["items"], "the pod to be gone")
 
@@ -269,7 +265,7 @@ def test_gates_and_annotations_forged_by_a_tenant_have_no_effect(site: Site) -> 
     }
     site.api.patch(f"{_PODS}/{name}", {"metadata": marks})
     site.until(lambda: gates(site, name) == [HELD], "a gate with nothing behind it to be gone")
-    assert reasons(site, name) == {}
+    assert site.reasons(name) == {}
     assert not any(site.entries(node, "team-b_secret") for node in ("a", "b", "c"))
     site.delete_pod(name)
     with pytest.raises(CallRefused):
