@@ -66,14 +66,25 @@ def on_node_findings(pod: ObservedPod, snapshots: Snapshots, cluster: ClusterVie
             mount = "; kubelet mounts them within two minutes" if may_wait_on_node(pod) else ""
             yield fact(about, "OnNode", f"the files are there{mount}")
         elif entry is None:
-            yield stop(
-                about, "NotListed", f"the pod's node will never get revision {key[1]}, so the pod cannot start",
-                "delete the pod, so that its successor gets the current revision",
-            )  # fmt: skip
+            yield _not_listed(about, key, node, cluster)
         else:
             yield from entry_findings(entry, status, node, cluster)
             if status is not None and status.phase == Phase.DOWNLOADING:
                 yield wait(about, "Progress", _progress(key, entry.size, node, cluster))
+
+
+def _not_listed(about: str, key: tuple[str, str], node: ObservedNode, cluster: ClusterView) -> Finding:
+    models = cluster.of_id(key[0])
+    if models and not any(cluster.is_target(m.demand, node) for m in models):
+        return stop(
+            about, "NotListed", "the model does not select the pod's node, so the pod cannot start",
+            "compare the node's labels with the model's groups and selector, or delete the pod and keep its successor "
+            "off the node",
+        )  # fmt: skip
+    return stop(
+        about, "NotListed", f"the pod's node will never get revision {key[1]}, so the pod cannot start",
+        "delete the pod, so that its successor gets the current revision",
+    )  # fmt: skip
 
 
 def _progress(key: tuple[str, str], size_bytes: int, node: ObservedNode, cluster: ClusterView) -> str:

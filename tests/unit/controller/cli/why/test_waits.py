@@ -8,7 +8,7 @@ from controller.cli.why.pods import why_pod
 from controller.cli.why.view import ClusterView
 from shared.api.core import SchedulingGate
 from shared.api.meta import NodeState
-from tests.builders.cluster import cache, meta
+from tests.builders.cluster import cache, meta, model_node
 from tests.builders.why import GPU, at_a, declared, node, node_with_model, reasons, seen, with_entry
 
 GATES = [SchedulingGate(name="larder.dev/model")]
@@ -67,6 +67,12 @@ def test_a_pod_on_a_node_is_reported_with_the_progress_of_the_node() -> None:
 def test_a_pod_whose_revision_its_node_will_never_get_is_reported_as_a_problem() -> None:
     found = why_pod(waiting("a", "m@r0"), seen(nodes=(node("a", GPU),)))
     assert "NotListed" in reasons(found, Severity.STOP)
+    assert "will never get revision r0" in messages(waiting("a", "m@r0"), seen(nodes=(node("a", GPU),)))["NotListed"]
+
+
+def test_a_pod_on_a_node_that_its_model_does_not_select_is_told_so() -> None:
+    elsewhere = seen(nodes=(node("c"),), model_nodes={"c": model_node("c")})
+    assert "does not select the pod's node" in messages(waiting("c"), elsewhere)["NotListed"]
 
 
 def test_a_pod_that_waits_on_a_node_without_an_agent_is_reported_as_a_problem() -> None:
