@@ -15,9 +15,9 @@ from agent.reconciler.downloads import Downloads
 from agent.reconciler.executor import ActionExecutor
 from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.file_lists import FileLists, capacity_bytes
-from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
+from agent.reconciler.metadata_reader import SnapshotMetadataReader
 from agent.reconciler.observation import StartupTaintRule, StartupTaintState
 from agent.reconciler.observe import Scanner
 from agent.reconciler.own_node import OwnNode
@@ -125,7 +125,9 @@ class AgentParts:
                 clock,
                 reconciler.request_node_read,
             ),
-            inspector=Inspector(cache, threads, jobs, activity.internal_errors, reconciler.wake, clock),
+            metadata_reader=SnapshotMetadataReader(
+                cache, threads, jobs, activity.internal_errors, reconciler.wake, clock
+            ),
             failures=failures,
             errors=activity.internal_errors,
             jobs=jobs,

@@ -43,8 +43,6 @@ from controller.extender.server import PREFIX, ExtenderServer
 from controller.extender.service import ExtenderService
 from controller.extender.shared_claims import SharedClaims
 from controller.extender.worker import DeviceWorker
-from controller.garbage.collector import GarbageCollector
-from controller.garbage.observe import GarbageObserver
 from controller.groups.controller import grants_controller, groups_controller
 from controller.groups.grants import GrantsReconciler
 from controller.groups.reconcile import GroupReconciler
@@ -55,6 +53,8 @@ from controller.inferenceservices.reconcile import ServiceReconciler
 from controller.manager.controller import Controller, LeaderTask
 from controller.manager.limited_events import LimitedEvents
 from controller.manager.pod_events import PodEvents
+from controller.manifest_gc.collector import GarbageCollector
+from controller.manifest_gc.observe import GarbageObserver
 from controller.metadata.controller import metadata_controller
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reconcile import MetadataReconciler
@@ -65,7 +65,7 @@ from controller.modelcaches.reconcile import ModelCacheReconciler
 from controller.modeloperator.act import ModelOperatorActor
 from controller.modeloperator.controller import model_operator_controller
 from controller.modeloperator.download_metrics import ModelDownloadMetrics
-from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.keys import ModelObjectKey
 from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.reconcile import ModelOperatorReconciler
 from controller.models.controller import models_controller
@@ -265,7 +265,7 @@ def _download_jobs(replica: Replica) -> DownloadJobSettings:
 def _model_operator(replica: Replica) -> Controller[Any]:
     settings, enqueue = replica.settings, replica.manager.enqueue
     observer = ModelOperatorObserver(
-        replica.cluster, replica.kube, ProgressReader[DownloadedModelKey](replica.clock, enqueue)
+        replica.cluster, replica.kube, ProgressReader[ModelObjectKey](replica.clock, enqueue)
     )
     reconciler = ModelOperatorReconciler(
         observer,

@@ -13,17 +13,17 @@ from controller.admission.catalog.state_catalog import StateCatalog
 from controller.admission.metrics import AdmissionMetrics
 from controller.admission.server import admission_router
 from controller.admission.settings import AdmissionSettings
-from controller.agentapi.authenticate import Authenticator
+from controller.agentapi.authenticator import Authenticator
 from controller.agentapi.leader import ADDRESS_ANNOTATION, LeaderClient
 from controller.agentapi.request_guard import RequestGuard
 from controller.agentapi.server import AgentApi
 from controller.agentapi.service import AgentService
 from controller.inferenceservices.users import ServiceUsers
+from controller.manager.asgi import ByPrefix, CountRequests
 from controller.manager.controller import Feature
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.manager import Manager, ManagerSettings
 from controller.manager.metrics import Metrics
-from controller.manager.requests import ByPrefix, CountRequests
 from controller.models.act import ModelActor
 from controller.models.resolver import Resolver
 from controller.placement.groups import NodeLimits
@@ -33,8 +33,8 @@ from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_informers import cluster_informers
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_offers import DeviceOffers
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
+from controller.state.dra.resource_slices import ResourceSliceReader
 from controller.state.keys import EntryKey
 from controller.state.live_reader import LiveReader
 from controller.state.progress import ProgressTracker
@@ -87,7 +87,7 @@ class Replica:
             per_minute=settings.resolutions_per_minute,
         )
         users = ServiceUsers(kube, self.cluster, settings.inference_services)
-        self.devices, self.offers = DeviceUsers(kube, settings.dra), DeviceOffers(kube, settings.dra)
+        self.devices, self.offers = ResourceClaimUsers(kube, settings.dra), ResourceSliceReader(kube, settings.dra)
         self.catalog = StateCatalog(self.cluster, kube, self.manifests, users, self.devices)
         self.model_actor = ModelActor(kube, self.cluster.ownership, self.events, self.now)
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rig import azurite, binaries, build
+from rig.fake_nodes import FakeKubelet, NodeSpec
 from rig.hub import Hub
 from rig.karpenter import files as karpenter_files
 from rig.kserve import files as kserve_files
 from rig.model import write_model
 from rig.node import command as node_command
-from rig.nodes import FakeKubelet, NodeSpec
 from rig.operators import jobset, kueue, lws
 from shared.errors import LarderError
 from shared.kube.transport import connect

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rig.api import Api
-from rig.nodes.decide import AGENT_LABEL, PROBE_ANNOTATION
+from rig.fake_nodes.decide import AGENT_LABEL, PROBE_ANNOTATION
 
 NAMESPACE = "larder-system"
 SERVICE_ACCOUNT = "agent"

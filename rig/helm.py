@@ -12,8 +12,8 @@ import yaml
 
 from rig.binaries import HELM, KUBERNETES_VERSION, cache_dir, locate
 from rig.errors import HelmFailed, MissingBinaries
+from shared.json_object import Json
 
-Json = dict[str, Any]
 _CHARTS = Path(__file__).parents[1] / "charts"
 LARDER = _CHARTS / "larder"
 LARDER_CRDS = _CHARTS / "larder-crds"

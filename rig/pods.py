@@ -1,9 +1,9 @@
 """Pods before admission: plain ones, pods that name a base model, and pods that KServe creates."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-Json = dict[str, Any]
+from shared.json_object import Json
+
 Rewrite = Callable[[Json], tuple[Json, tuple[str, ...]]]  # from a pod to the admitted pod, and the warnings
 
 BASE_MODEL = "ome.io/base-model-name"

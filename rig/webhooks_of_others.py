@@ -4,15 +4,14 @@ import base64
 import ssl
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import httpx
 import yaml
 
 from rig.processes import wait_until
+from shared.json_object import Json
 
 _SERVED_S = 60.0
-Json = dict[str, Any]
 
 
 def webhooks_at(manifests: Path, name: str, url: str, ca_pem: bytes) -> list[Json]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, cast
 
 from agent.archive.formats import ArchiveFormat
-from agent.archive.guarded import GuardedReader
+from agent.archive.guarded_reader import GuardedReader
 from agent.archive.members import ArchiveEntry, MemberType
 from shared.errors import TooManyFiles, UnsafePath
 

@@ -5,7 +5,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
-from agent.archive.guarded import GuardedReader
+from agent.archive.guarded_reader import GuardedReader
 from agent.archive.members import ArchiveEntry, MemberType
 from shared.errors import UnsafePath
 

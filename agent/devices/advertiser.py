@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from agent.devices.act import DevicesOfNode
+from agent.devices.combine_offers import Combined, combine
 from agent.devices.decide import (
     AdvertisedNode,
     DeviceObservation,
@@ -17,7 +17,7 @@ from agent.devices.decide import (
     unknown_keys,
     wanted_resources,
 )
-from agent.devices.offers import Combined, combine
+from agent.devices.node_devices import DevicesOfNode
 from agent.devices.plugin_set import Answers, PluginSet
 from agent.devices.report import DeviceReport
 from agent.devices.store_contents import LatestContents

@@ -3,15 +3,15 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from agent.devices.act import DevicesOfNode
 from agent.devices.advertiser import Advertiser
 from agent.devices.example import NAME as EXAMPLE
 from agent.devices.example import ExampleDevices
-from agent.devices.guarded import GuardedPlugin
+from agent.devices.guarded_plugin import GuardedPlugin
 from agent.devices.loading import installed_plugins
 from agent.devices.metrics import DeviceCollector
-from agent.devices.models import NAME as MODELS
-from agent.devices.models import ModelDevices
+from agent.devices.models_plugin import NAME as MODELS
+from agent.devices.models_plugin import ModelDevices
+from agent.devices.node_devices import DevicesOfNode
 from agent.devices.plugin_set import RESTART, PluginSet
 from agent.devices.report import device_condition, health_note
 from agent.devices.store_contents import LatestContents

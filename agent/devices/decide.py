@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from agent.devices.offers import is_empty
+from agent.devices.combine_offers import is_empty
 from shared.devices.annotation import ANNOTATION, MAX_BYTES, InvalidDeviceInfo, encode_node_info, parse_node_info
 from shared.devices.info import NodeInfo
 from shared.quantity import parse_quantity

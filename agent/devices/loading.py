@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 
-from agent.devices.guarded import DEFAULT_TIMEOUT_S, DevicePluginError, GuardedPlugin
-from agent.devices.offer import DEFAULT_PREFIX
+from agent.devices.guarded_plugin import DEFAULT_TIMEOUT_S, DevicePluginError, GuardedPlugin
 from agent.devices.plugin import GROUP
+from agent.devices.validate_offer import DEFAULT_PREFIX
 from shared.plugin_loading import in_order, installed_points, name_twice, reason_of
 
 

@@ -38,7 +38,7 @@ class DeviceCollector(Collector):
             "Whether the Node says what the device plugins offer: 1, or 0 if it could not be written.",
             value=bool(report.polls) and not report.refusal,
         )
-        yield CounterMetricFamily("larder_device_rounds", "Completed polls of all device plugins.", value=report.polls)
+        yield CounterMetricFamily("larder_device_polls", "Completed polls of all device plugins.", value=report.polls)
         writes = CounterMetricFamily(
             "larder_device_writes", "Writes of devices to the Node, by what was written.", labels=["what"]
         )

@@ -6,7 +6,7 @@ They are Python entry points, not servers of kubelet's device plugin API.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.devices.guarded import DevicePluginError, GuardedPlugin
+from agent.devices.guarded_plugin import DevicePluginError, GuardedPlugin
 from agent.devices.loading import LoadedDevices, start_plugins
 from shared.backoff import Backoff
 from shared.devices.info import NodeInfo

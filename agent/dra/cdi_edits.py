@@ -9,12 +9,11 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from agent.dra.devices import HeldModel
-from shared.model_devices import AllocatedDevice
+from shared.dra import AllocatedDevice
+from shared.json_object import Json
 
-Json = dict[str, Any]
 CDI_KIND = "larder.dev/model"
 CDI_VERSION = "0.5.0"  # the newest version that containerd 1.7 reads
 MODELS_PATH = "/models"  # in the container

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shared.dra import DRIVER
 from shared.errors import StoreFailure
-from shared.model_devices import DRIVER
 
 _UID = re.compile(r"[0-9a-zA-Z-]{1,63}")
 _FILE = re.compile(rf"{re.escape(DRIVER)}-([0-9a-zA-Z-]{{1,63}})\.json")

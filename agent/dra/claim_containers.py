@@ -1,12 +1,11 @@
 """Finds the containers of a pod that use a request of a claim: pure functions of the pod's JSON."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-Json = Mapping[str, Any]
+from shared.json_object import ReadOnlyJson
 
 
-def containers_of(pod: Json, claim: str, request: str) -> list[str]:
+def containers_of(pod: ReadOnlyJson, claim: str, request: str) -> list[str]:
     """Return the names of the containers that use a request of a claim, init containers first.
 
     Args:
@@ -26,20 +25,20 @@ def containers_of(pod: Json, claim: str, request: str) -> list[str]:
     return list(dict.fromkeys([*named, *extended]))
 
 
-def _containers(pod: Json) -> Iterator[Json]:
+def _containers(pod: ReadOnlyJson) -> Iterator[ReadOnlyJson]:
     spec = pod.get("spec") or {}
     yield from spec.get("initContainers") or ()
     yield from spec.get("containers") or ()
 
 
-def _entries(pod: Json, claim: str) -> set[str]:
+def _entries(pod: ReadOnlyJson, claim: str) -> set[str]:
     """Return the names by which the pod's containers refer to a claim."""
     generated = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     named = (pod.get("spec") or {}).get("resourceClaims") or ()
     return {each["name"] for each in (*generated, *named) if each.get("resourceClaimName") == claim}
 
 
-def _extended_containers(pod: Json, claim: str, request: str) -> list[str]:
+def _extended_containers(pod: ReadOnlyJson, claim: str, request: str) -> list[str]:
     """Return the containers that got the request through an extended resource; their specs do not name the claim."""
     status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     if status.get("resourceClaimName") != claim:

@@ -66,7 +66,7 @@ class PreparedClaims:
             self.files.remove(ref.uid)
             self._done.discard(ref.uid)
             self._recent.discard(ref.uid)
-        _LOG.info("claim_unprepared", claim=str(ref), uid=ref.uid)
+        _LOG.info("resource_claim_unprepared", claim=str(ref), uid=ref.uid)
 
     def lost(self) -> set[str]:
         """Return the prepared claims whose file has disappeared."""
@@ -100,9 +100,9 @@ class PreparedClaims:
         try:
             self.files.remove(uid)
         except StoreFailure as error:
-            _LOG.warning("claim_not_dropped", uid=uid, message=str(error))
+            _LOG.warning("resource_claim_not_dropped", uid=uid, message=str(error))
             return False
-        _LOG.info("claim_dropped", uid=uid)
+        _LOG.info("resource_claim_dropped", uid=uid)
         return True
 
     async def _restore(self, ref: KubeletClaim) -> bool:
@@ -114,10 +114,10 @@ class PreparedClaims:
                 await self._prepare(ref)
         except (LarderError, TimeoutError) as error:
             message = str(error) or f"not done within {self.restore_s:g} s"
-            _LOG.warning("claim_not_restored", claim=str(ref), uid=ref.uid, message=message)
+            _LOG.warning("resource_claim_not_restored", claim=str(ref), uid=ref.uid, message=message)
             self._done.discard(ref.uid)  # so that `lost` does not report it again
             return False
-        _LOG.info("claim_restored", claim=str(ref), uid=ref.uid)
+        _LOG.info("resource_claim_restored", claim=str(ref), uid=ref.uid)
         return True
 
     def _lock(self, uid: str) -> asyncio.Lock:
@@ -140,7 +140,8 @@ class PreparedClaims:
         self.files.write(ref.uid, cdi_file(prepared))
         self._done.add(ref.uid)
         self._recent.add(ref.uid)
-        _LOG.info("claim_prepared", claim=str(ref), uid=ref.uid, devices=[each.allocated.device for each in prepared])
+        names = [each.allocated.device for each in prepared]
+        _LOG.info("resource_claim_prepared", claim=str(ref), uid=ref.uid, devices=names)
         return prepared
 
     async def _allocate(self, request: AllocateRequest) -> PluginEdits:

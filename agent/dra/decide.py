@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from agent.dra.claim_containers import containers_of
 from agent.dra.devices import HeldModel
@@ -11,10 +10,10 @@ from agent.dra.kubelet_claim import KubeletClaim
 from shared.api.model_node import Entry, EntryState
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_info
 from shared.devices.info import ContainerInfo, PodInfo
-from shared.model_devices import FETCH_DEVICE, AllocatedDevice, ResourceClaim
+from shared.dra import FETCH_DEVICE, AllocatedDevice, ResourceClaim
+from shared.json_object import ReadOnlyJson
 from shared.names import namespace_of
 
-Json = Mapping[str, Any]
 _ELSEWHERE = "delete the pod, so that its replacement is scheduled to a node that has the model"
 
 
@@ -34,7 +33,7 @@ class PreparationView:
     ref: KubeletClaim
     node_name: str
     claim: ResourceClaim | None
-    pods: Sequence[Json]
+    pods: Sequence[ReadOnlyJson]
     entries: Mapping[tuple[str, str], Entry]
     held: Mapping[str, HeldModel]
 
@@ -118,7 +117,7 @@ def _only_user(claim: ResourceClaim) -> str:
     return owner if all(user.uid == owner for user in claim.status.reserved_for) else ""
 
 
-def _pod_info(pod: Json) -> PodInfo | None:
+def _pod_info(pod: ReadOnlyJson) -> PodInfo | None:
     text = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
     if not text:
         return None

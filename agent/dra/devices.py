@@ -3,13 +3,12 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from shared.api.model_node import Entry, EntryState
-from shared.model_devices import FETCH_DEVICE, MAX_TEXT_BYTES, attribute_text, device_name
+from shared.dra import FETCH_DEVICE, MAX_TEXT_BYTES, attribute_text, device_name
+from shared.json_object import Json
 from shared.names import namespace_of
 
-Json = dict[str, Any]
 LEAVING_TAINT = "larder.dev/leaving"
 DAMAGED_TAINT = "larder.dev/damaged"
 

@@ -24,6 +24,7 @@ from agent.dra.sockets import DeviceHealth, KubeletSockets
 from agent.dra.status_file import READY, StatusFile
 from shared.api.model_node import PATH, ModelNode
 from shared.backoff import Backoff
+from shared.dra import DRIVER, FETCH_DEVICE, SLICES, slices_selector
 from shared.errors import LarderError
 from shared.internal_errors import InternalErrors, keep_running
 from shared.kube.cache import Cache
@@ -31,7 +32,6 @@ from shared.kube.collection import decode
 from shared.kube.objects import Object
 from shared.kube.reflector import Reflector, ReflectorTiming
 from shared.kube.transport import Kube
-from shared.model_devices import DRIVER, FETCH_DEVICE, SLICES, slices_selector
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _TIMING = ReflectorTiming(backoff=Backoff(first_s=0.1, cap_s=5))
@@ -209,7 +209,7 @@ class Driver:
         try:
             return await self._claims.restore()
         except LarderError as error:
-            _LOG.warning("claims_not_restored", message=str(error))
+            _LOG.warning("resource_claims_not_restored", message=str(error))
             return False
 
     async def _stay_alive(self) -> None:

@@ -27,7 +27,7 @@ class DraMetrics:
     def __init__(self, prepared: Callable[[], int], published: Callable[[], Sequence[ModelDevice]]) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         self._seconds = Histogram(
-            "larder_claim_duration_seconds",
+            "larder_dra_claim_duration_seconds",
             "Time to prepare a ResourceClaim for kubelet, or to undo it.",
             ["verb", "outcome"],
             buckets=_BUCKETS_S,
@@ -52,10 +52,10 @@ class _DeviceGauges(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges with their current values."""
         yield GaugeMetricFamily(
-            "larder_claims_prepared", "ResourceClaims prepared on this node.", value=self._prepared()
+            "larder_dra_claims_prepared", "ResourceClaims prepared on this node.", value=self._prepared()
         )
         family = GaugeMetricFamily(
-            "larder_devices_published", "Models that ResourceClaims can hold, by state.", labels=["state"]
+            "larder_dra_devices_published", "Models that ResourceClaims can hold, by state.", labels=["state"]
         )
         counts = Counter(_STATES[device.taint] for device in self._published())
         for state in _STATES.values():

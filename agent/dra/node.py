@@ -9,11 +9,11 @@ import structlog
 from agent.dra.runtimes import cdi_problem, needs_cdi_switched_on
 from agent.dra.slices import PoolOwner
 from shared.api.meta import ApiStruct
+from shared.dra import RESOURCES
 from shared.kube.collection import decode
 from shared.kube.errors import KubeError, NotFound
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
-from shared.model_devices import RESOURCES
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _NOT_SERVED = (

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from agent.dra.decide import PreparationView
 from agent.dra.devices import HeldModel
@@ -13,12 +12,12 @@ from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.snapshots import SnapshotScanner
 from shared.api.model_node import PATH, Entry, ModelNode
 from shared.daemon_thread import run_in_daemon_thread
+from shared.dra import FETCH_DEVICE, RESOURCE_CLAIMS, ClaimConsumer, ResourceClaim, resource_claims_in
+from shared.json_object import Json
 from shared.kube.collection import decode, get_object, list_objects
 from shared.kube.errors import NotFound
 from shared.kube.transport import Kube
-from shared.model_devices import FETCH_DEVICE, RESOURCE_CLAIMS, ClaimConsumer, ResourceClaim, resource_claims_in
 
-Json = dict[str, Any]
 _METADATA_WAIT_S = 10.0  # enough for the models of most nodes, so that they are published with their metadata at once
 
 

@@ -11,9 +11,9 @@ import structlog
 from agent.devices.allocation import DeviceAllocation
 from agent.devices.example import NAME as EXAMPLE
 from agent.devices.example import ExampleDevices
-from agent.devices.guarded import DEFAULT_TIMEOUT_S, DevicePluginError, GuardedPlugin
+from agent.devices.guarded_plugin import DEFAULT_TIMEOUT_S, DevicePluginError, GuardedPlugin
 from agent.devices.loading import LoadedDevices, installed_plugins
-from agent.devices.models import is_offered_by_models
+from agent.devices.models_plugin import is_offered_by_models
 from agent.devices.plugin_set import PluginSet
 from agent.dra.cdi_edits import PluginEdits
 from agent.dra.decide import AllocateRequest

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
 
@@ -17,13 +16,13 @@ from agent.dra.slices import (
     plan_slices,
     published_slice,
 )
+from shared.dra import SLICES, slices_selector
+from shared.json_object import Json
 from shared.kube.collection import decode, pages, selectors
 from shared.kube.edit import delete_if_present
 from shared.kube.transport import Kube
-from shared.model_devices import SLICES, slices_selector
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
-Json = dict[str, Any]
 
 
 @dataclass(slots=True)

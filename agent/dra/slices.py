@@ -8,11 +8,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from shared.model_devices import DRIVER
+from shared.dra import DRIVER
+from shared.json_object import Json
 
-Json = dict[str, Any]
 DIGEST = "larder.dev/devices"  # annotation: hash of the devices as written, since servers drop unknown fields
 MAX_DEVICES = 64  # the API allows 128, but 64 with taints; with 64, a new taint moves no device to another slice
 _NAME = 200

@@ -16,8 +16,8 @@ from agent.dra.cdi_edits import PreparedDevice
 from agent.dra.errors import PrepareRefused
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.messages import DRA, HEALTH, HEALTHY, REGISTRATION, UNHEALTHY, message_class
+from shared.dra import DRIVER
 from shared.errors import LarderError, StoreFailure
-from shared.model_devices import DRIVER
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _VERSIONS = ("v1.DRAPlugin",)

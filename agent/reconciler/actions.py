@@ -77,12 +77,12 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Inspect:
+class ReadSnapshotMetadata:
     """Read the metadata of an entry's unpacked files."""
 
     entry: Entry
 
 
 Action: TypeAlias = (
-    ChangeLabels | RemoveStartupTaint | Prepare | Reserve | Start | Stop | Forget | Remove | Skip | Inspect
+    ChangeLabels | RemoveStartupTaint | Prepare | Reserve | Start | Stop | Forget | Remove | Skip | ReadSnapshotMetadata
 )

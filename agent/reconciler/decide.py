@@ -3,7 +3,18 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from agent.reconciler.actions import Action, ChangeLabels, Forget, Inspect, Prepare, Remove, Reserve, Skip, Start, Stop
+from agent.reconciler.actions import (
+    Action,
+    ChangeLabels,
+    Forget,
+    Prepare,
+    ReadSnapshotMetadata,
+    Remove,
+    Reserve,
+    Skip,
+    Start,
+    Stop,
+)
 from agent.reconciler.entry_order import by_rank, by_turn
 from agent.reconciler.labels import is_closed_to_pods, label_changes
 from agent.reconciler.observation import (
@@ -40,7 +51,7 @@ def decide(observation: Observation) -> list[Action]:
         actions += _reservations(observation)
         actions += _starts(observation)
         actions += [Skip(e) for e in observation.entries.values() if is_on_pvc(e) and e.key not in observation.skipped]
-        actions += _inspections(observation)
+        actions += _metadata_readings(observation)
     if removal := startup_taint_removal(observation):
         actions.append(removal)
     return actions
@@ -132,11 +143,11 @@ def _may_start(observation: Observation, entry: Entry) -> bool:
     return reserved and (entry.granted or entry.key in observation.held)
 
 
-def _inspections(observation: Observation) -> Iterator[Action]:
-    """Yield at most one inspection, and only of a snapshot that pods can already use, so it delays nothing."""
-    if observation.inspecting is None:
-        due = (e for e in observation.entries.values() if is_present(e) and observation.wants_inspection(e))
-        yield from (Inspect(entry) for entry in islice(due, 1))
+def _metadata_readings(observation: Observation) -> Iterator[Action]:
+    """Yield at most one, and only for a snapshot that pods can already use, so it delays nothing."""
+    if observation.reading_metadata is None:
+        due = (e for e in observation.entries.values() if is_present(e) and observation.wants_metadata(e))
+        yield from (ReadSnapshotMetadata(entry) for entry in islice(due, 1))
 
 
 def _missing(observation: Observation) -> Iterator[Entry]:

@@ -172,7 +172,7 @@ class Downloads:
                 self.cache.disk_changes += 1
                 self.cache.failures.pop(entry.key, None)
                 self.cache.drop_plan(entry.key)
-                log.info("snapshot_complete", moved_bytes=received_bytes, verified=snapshot.verified)
+                log.info("snapshot_complete", received_bytes=received_bytes, verified=snapshot.verified)
             case DownloadStopped():
                 log.info("download_stopped", done_bytes=progress.done)
             case OutOfSpace(error):

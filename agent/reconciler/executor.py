@@ -13,8 +13,8 @@ from agent.reconciler.actions import (
     Action,
     ChangeLabels,
     Forget,
-    Inspect,
     Prepare,
+    ReadSnapshotMetadata,
     Remove,
     RemoveStartupTaint,
     Reserve,
@@ -24,8 +24,8 @@ from agent.reconciler.actions import (
 )
 from agent.reconciler.downloads import Downloads
 from agent.reconciler.failures import FailureRecorder
-from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
+from agent.reconciler.metadata_reader import SnapshotMetadataReader
 from agent.reconciler.observation import Fetching, Key, Prepared, Preparing, Removing, Work
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
@@ -54,7 +54,7 @@ class ActionExecutor:
     reservations: Reservations
     downloads: Downloads
     removals: Removals
-    inspector: Inspector
+    metadata_reader: SnapshotMetadataReader
     failures: FailureRecorder
     errors: InternalErrors
     jobs: asyncio.TaskGroup
@@ -89,8 +89,8 @@ class ActionExecutor:
                 self._begin(entry.key, Removing(), partial(self.removals.remove, action))
             case Skip(entry):
                 self._skip(entry)
-            case Inspect(entry):
-                self.inspector.start(entry)
+            case ReadSnapshotMetadata(entry):
+                self.metadata_reader.start(entry)
             case _:
                 assert_never(action)
 
@@ -106,7 +106,7 @@ class ActionExecutor:
     async def shut_down(self, longest_s: float) -> None:
         """Stop all work, giving downloads up to `longest_s` seconds to end on their own."""
         self.downloads.stop_all()
-        self.inspector.stop()
+        self.metadata_reader.stop()
         tasks = set(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=longest_s)
@@ -161,7 +161,7 @@ class ActionExecutor:
             case RemoveStartupTaint():
                 self.errors.note(part, error)
                 self.taint_remover.schedule_retry(InternalError.__name__, f"{type(error).__name__}: {error}")
-            case Inspect():
+            case ReadSnapshotMetadata():
                 self.errors.note(part, error)
             case Stop(key) | Forget(key):
                 await self._fail(part, key, error)

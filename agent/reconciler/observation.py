@@ -155,7 +155,7 @@ class Observation:
     skipped: frozenset[Key] = frozenset()  # entries already reported as not handled by the agent
     metadata: Mapping[Key, UnpackedMetadata] = field(default_factory=dict)  # of unpacked snapshots, by their files
     metadata_due: Mapping[Key, float] = field(default_factory=dict)  # when an interrupted reading is retried
-    inspecting: Key | None = None  # the snapshot being read
+    reading_metadata: Key | None = None  # the snapshot being read
     slots: int = 2
     label_patch_due_s: float = 0.0
     labels_refused: str = ""  # why the API server refuses the latest change of labels
@@ -189,7 +189,7 @@ class Observation:
         known = held is not None and found is not None and found.identity == identity_of_files(held.manifest)
         return found if known else None
 
-    def wants_inspection(self, entry: Entry) -> bool:
+    def wants_metadata(self, entry: Entry) -> bool:
         """Return whether the snapshot was unpacked, is Ready, and is due to be read: once, or after an interruption."""
         held = self.held.get(entry.key)
         if held is None or not held.unpacked:

@@ -41,7 +41,7 @@ def observe(cache: StateCache, activity: Activity, slots: int, now_s: float) -> 
         failures=dict(cache.failures),
         metadata=dict(cache.metadata),
         metadata_due=dict(cache.metadata_due),
-        inspecting=cache.inspecting,
+        reading_metadata=cache.reading_metadata,
         skipped=frozenset(cache.skipped),
         slots=slots,
         label_patch_due_s=cache.label_patch_due_s,

@@ -48,7 +48,7 @@ class StateCache:
     file_lists: FileLists = field(default_factory=FileLists)
     metadata: dict[Key, UnpackedMetadata] = field(default_factory=dict)
     metadata_due: dict[Key, float] = field(default_factory=dict)
-    inspecting: Key | None = None
+    reading_metadata: Key | None = None
     skipped: set[Key] = field(default_factory=set)
     space: Space = field(default_factory=Space)
     space_watermark: SpaceWatermark | None = None

@@ -18,8 +18,8 @@ from controller.admission.errors import AdmissionFailure, AdmissionRefused
 from controller.admission.model_injector.annotations import requested_names
 from controller.admission.model_injector.inject_model_claims import inject_model_claims
 from controller.admission.pods.ephemeral import protect
-from controller.admission.pods.inject_cached_models import inject_cached_models
-from controller.admission.pods.pod_annotations import Json, annotations_of
+from controller.admission.pods.mutate_pod import pod_changes
+from controller.admission.pods.pod_annotations import annotations_of
 from controller.admission.pods.replica_claims import add_placeholders
 from controller.admission.pods.result import PodChanges
 from controller.admission.review import (
@@ -31,10 +31,11 @@ from controller.admission.review import (
     refuse,
 )
 from controller.admission.rules.registered import RULES
-from controller.admission.rules.validate import needs_check
+from controller.admission.rules.rule import needs_check
 from controller.admission.settings import AdmissionSettings
-from controller.manager.requests import BodyTooLargeError, read_body
+from controller.manager.asgi import BodyTooLargeError, read_body
 from shared.errors import InvalidURI, LarderError
+from shared.json_object import Json
 from shared.server.limits import PEER_CERTIFICATE
 
 MUTATE_PATH = "/mutate-pods"
@@ -115,7 +116,7 @@ def mutate_pod(review: AdmissionRequest, catalog: Catalog, settings: AdmissionSe
         return protect(pod, review.old_object or {}, settings.store_root)
     if review.sub_resource or review.operation != "CREATE":
         return PodChanges()
-    return inject_cached_models(pod, review.namespace, catalog, settings)
+    return pod_changes(pod, review.namespace, catalog, settings)
 
 
 async def add_models(review: AdmissionRequest, catalog: Catalog) -> PodChanges:

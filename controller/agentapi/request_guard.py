@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.agentapi.authenticate import AgentIdentity, Authenticator
-from controller.sources.buckets import Buckets, Rate
+from controller.agentapi.authenticator import AgentIdentity, Authenticator
+from controller.sources.rate_limits import KeyedRateLimiter, Rate
 from shared.kube.errors import KubeError
 
 # Per node and replica. An agent asks for credentials once per download, for a manifest once per revision,
@@ -38,15 +38,18 @@ class RequestGuard:
 
     authenticator: Authenticator
     clock: Callable[[], float]
-    _addresses: Buckets = field(init=False)
-    _networks: Buckets = field(init=False)
-    _nodes: dict[str, Buckets] = field(init=False)
-    _lines: Buckets = field(init=False)
+    _addresses: KeyedRateLimiter = field(init=False)
+    _networks: KeyedRateLimiter = field(init=False)
+    _nodes: dict[str, KeyedRateLimiter] = field(init=False)
+    _lines: KeyedRateLimiter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._addresses, self._lines = Buckets(INVALID_TOKENS, self.clock), Buckets(_ONE_LINE_A_MINUTE, self.clock)
-        self._networks = Buckets(INVALID_TOKENS_OF_NETWORK, self.clock)
-        self._nodes = {route: Buckets(rate, self.clock) for route, rate in RATES.items()}
+        self._addresses, self._lines = (
+            KeyedRateLimiter(INVALID_TOKENS, self.clock),
+            KeyedRateLimiter(_ONE_LINE_A_MINUTE, self.clock),
+        )
+        self._networks = KeyedRateLimiter(INVALID_TOKENS_OF_NETWORK, self.clock)
+        self._nodes = {route: KeyedRateLimiter(rate, self.clock) for route, rate in RATES.items()}
 
     async def admit(self, route: str, header: str, address: str, *, reviewed: bool) -> AgentIdentity:
         """Identify the sender of a request, and count the request.

@@ -9,11 +9,11 @@ import msgspec
 import structlog
 from fastapi import APIRouter, Request, Response
 
-from controller.agentapi.authenticate import AgentIdentity, DeniedError
+from controller.agentapi.authenticator import AgentIdentity, DeniedError
 from controller.agentapi.leader import LeaderClient
 from controller.agentapi.request_guard import RequestGuard, TooManyError
 from controller.agentapi.service import AgentService
-from controller.manager.requests import BodyTooLargeError, read_body
+from controller.manager.asgi import BodyTooLargeError, read_body
 from controller.state.progress import ProgressTracker
 from shared.api.wire import CredentialsRequest, Problem, ProgressReport
 from shared.errors import LarderError, SourceChanged

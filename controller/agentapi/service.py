@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from controller.agentapi.authenticate import AgentIdentity
+from controller.agentapi.authenticator import AgentIdentity
 from controller.placement.demand import Demand
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from controller.claims.kinds import ClaimPod
+from controller.jobs.observed_jobs import ClaimPod
 from shared.api.core import PersistentVolumeClaim
 from shared.api.meta import condition_of
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from controller.claims.job import COMPONENT, MODEL_ANNOTATION, model_key
-from controller.claims.kinds import JobPod
 from controller.claims.reconcile import ClaimReconciler
+from controller.jobs.observed_jobs import JobPod
 from controller.manager.controller import Controller
 from controller.manager.triggers import on_each
 from controller.manager.watches import coalescing_delay, on

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from controller.claims.contention import CLAIM_IN_USE, limit_of
-from controller.claims.kinds import ClaimPod
-from controller.claims.outcome import BLOCKING_REASONS, Outcome, StillRunning, outcome_of
+from controller.claims.outcome import BLOCKING_REASONS, Outcome, outcome_of
 from controller.claims.read_request import LONGEST_WAIT, ClaimReadRequest, request_of, stored_metadata
 from controller.claims.result import ClaimResult, claim_problem, claim_result
 from controller.claims.view import ClaimView
+from controller.jobs.blocker import StillRunning
+from controller.jobs.observed_jobs import ClaimPod
 from controller.manager.actions import Requeue, WriteSpec
 from controller.manager.conditions import METADATA
 from controller.metadata.fill import fields_to_write

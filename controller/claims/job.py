@@ -2,23 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from controller.claims.kinds import ClaimPod
 from controller.claims.outcome import DEADLINE_S, MEMORY_LIMIT
 from controller.claims.read_request import ClaimReadRequest
+from controller.jobs.observed_jobs import ClaimPod
 from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from shared.api.base_model import GROUP, VERSION
+from shared.json_object import Json
 
 MODEL_ANNOTATION = "larder.dev/metadata-of"
 COMPONENT = ("app.kubernetes.io/component", "metadata")
-JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
 _KEPT_AFTER_S = 60  # time for a new leader to read the result; until then, the pod blocks deletion of the claim
 _RETRIES = 2
 _USER = 65532
 _MOUNT = "/claim"
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from controller.claims.contention import limit_of, users_of, waits_of
-from controller.claims.job import JOB_NAME_LABEL
-from controller.claims.kinds import ClaimPod, Job
-from controller.claims.live_reads import live_pods, pods_of_job, read_claim
 from controller.claims.read_request import JOB_PREFIX, request_of
 from controller.claims.result import claim_problem
 from controller.claims.view import NAMESPACE_LABEL, ClaimView
+from controller.jobs.live_reads import live_pods, pods_of_job, read_claim
+from controller.jobs.observed_jobs import JOB_NAME_LABEL, ClaimPod, Job
 from controller.metadata.fill import SKIP_ANNOTATION, written_fields
 from controller.placement.claim_place import place_of
 from controller.state.cluster_state import ClusterState

@@ -1,14 +1,13 @@
 """Interprets what a Job and its pods report. No input or output, no clock."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 from controller.claims.contention import CLAIM_IN_USE
-from controller.claims.kinds import Job, JobPod
+from controller.jobs.blocker import StillRunning, blocker_of
+from controller.jobs.observed_jobs import Job, JobPod
 from shared.api.core import ObservedCondition
-from shared.api.meta import condition_of
 from shared.metadata.reading.termination_message import MAX_MESSAGE, UNFINISHED, Reading, decode_reading
 
 DEADLINE_S = 300
@@ -22,19 +21,7 @@ BLOCKING_REASONS = (
     "NoPod",
     "Unschedulable",
 )
-_NO_POD_AFTER = timedelta(seconds=20)
-_MOUNT_AFTER = timedelta(seconds=30)
-_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 _KILLED = 137
-
-
-@dataclass(frozen=True, slots=True)
-class StillRunning:
-    """The Job is still running; `reason` and `message` say what blocks it, if anything."""
-
-    reason: str = ""
-    message: str = ""
-
 
 Outcome: TypeAlias = Reading | StillRunning
 
@@ -94,38 +81,3 @@ def _failed(pods: Sequence[JobPod], reason: str, message: str) -> Reading:
     reports = (_report(pod) for pod in pods)
     found = True if any(report is not None and report.reason == UNFINISHED for report in reports) else None
     return Reading(found=found, reason=reason, message=message[:MAX_MESSAGE])
-
-
-def blocker_of(job: Job, pods: Sequence[JobPod], now: datetime) -> StillRunning:
-    """Return what blocks an unfinished Job; `pods` are its pods, the newest first."""
-    if not pods:
-        if job.status.failed or job.status.terminating:
-            return StillRunning()
-        if now - _time(job.metadata.creation_timestamp, now) < _NO_POD_AFTER:
-            return StillRunning()
-        look = f"see kubectl events -n {job.metadata.namespace} --for job/{job.metadata.name}"
-        return StillRunning("NoPod", f"the Job has no pod; a quota or policy of the namespace may forbid it; {look}")
-    pod = pods[0]
-    # works even after the pod is deleted
-    look = f"see kubectl events -n {pod.metadata.namespace} --for pod/{pod.metadata.name}"
-    scheduled = condition_of(pod.status.conditions, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
-        return StillRunning(
-            "Unschedulable", f"the Job's pod cannot be scheduled: {scheduled.message or scheduled.reason}"
-        )
-    waiting = pod.state.waiting
-    if waiting is None:
-        return StillRunning()
-    if waiting.reason in _IMAGE:
-        message = f"{waiting.reason}: {waiting.message}; namespace {pod.metadata.namespace} must be able to pull it"
-        return StillRunning("ImageNotPulled", f"the Job's image cannot be pulled: {message}")
-    if waiting.reason == "ContainerCreating":
-        late = now - _time(pod.metadata.creation_timestamp, now) >= _MOUNT_AFTER
-        return StillRunning("MountPending", f"the volume is not mounted yet; {look}") if late else StillRunning()
-    if waiting.reason in ("", "PodInitializing"):
-        return StillRunning()
-    return StillRunning("ContainerNotStarted", f"{waiting.reason}: {waiting.message}; {look}")
-
-
-def _time(stamp: str, otherwise: datetime) -> datetime:
-    return datetime.fromisoformat(stamp) if stamp else otherwise

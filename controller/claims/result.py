@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from controller.claims.contention import CLAIM_IN_USE
-from controller.claims.outcome import StillRunning
 from controller.claims.read_request import LONGEST_WAIT, ClaimReadRequest, stored_metadata
 from controller.claims.view import NAMESPACE_LABEL, ClaimView
+from controller.jobs.blocker import StillRunning
 from controller.manager.conditions import METADATA, ConditionUpdate
 from controller.metadata.fill import is_written
 from controller.metadata.stored_reading import retry_at

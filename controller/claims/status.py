@@ -9,7 +9,7 @@ from controller.manager.conditions import (
     REMOVING,
     UPDATING,
     ConditionUpdate,
-    progress,
+    kstatus_condition,
     with_conditions,
 )
 from shared.api.base_model import BaseModelStatus
@@ -57,4 +57,4 @@ def _progress(result: ClaimResult, metadata: ReadMetadata | None) -> list[Condit
     reason = result.ready.reason
     given_up = metadata is not None and metadata.unchecked and reason != WAITS
     stuck = reason in _NEEDS_ADMIN or given_up or (result.state == "Failed" and reason != "PVCNotBound")
-    return [progress(result.ready, stalled=stuck)]
+    return [kstatus_condition(result.ready, stalled=stuck)]

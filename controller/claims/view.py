@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.claims.contention import ONE_POD, Wait, limit_of
-from controller.claims.kinds import ClaimPod, Job, JobPod
+from controller.jobs.observed_jobs import ClaimPod, Job, JobPod
 from controller.placement.claim_place import ClaimPath
 from controller.placement.demand import Demand
 from shared.api.base_model import BaseModelStatus

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from shared.json_object import Json
 from shared.kube.objects import Meta
 from shared.quantity import parse_quantity
 
-Json = dict[str, Any]
 MAX_TEMPLATES = 16
 MAX_TEMPLATE_BYTES = 16 * 1024
 TEMPLATE_LABEL = "larder.dev/volume-claim-template"  # on every claim made from a template: the template's name

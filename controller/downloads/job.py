@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from shared.download_report import NEEDS_ACTION, PROGRESS_PORT
+from shared.json_object import Json
 from shared.kube.objects import Meta
 
-Json = dict[str, Any]
 COMPONENT = ("app.kubernetes.io/component", "model-download")
 # Names and resources of the pod are those of the Model operator specification.
 CONTAINER, VOLUME, CLAIM_MOUNT = "downloader", "model-storage", "/models"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-from controller.claims.kinds import Job, JobPod
-from controller.claims.outcome import blocker_of
 from controller.downloads.job import MEMORY_LIMIT
+from controller.jobs.blocker import blocker_of
+from controller.jobs.observed_jobs import Job, JobPod
 from shared.download_report import DownloadReport, decode_report
 
 # Why a Job failed, in addition to the reasons that the download itself reports.

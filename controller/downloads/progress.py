@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from controller.claims.kinds import JobPod
+from controller.jobs.observed_jobs import JobPod
 from controller.sources.fair_slots import FairSlots
 from shared.download_report import PROGRESS_PORT, DownloadProgress
 from shared.unreadable import UNREADABLE

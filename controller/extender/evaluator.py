@@ -15,7 +15,7 @@ from controller.devices.plugin import DeviceScheduler
 from controller.devices.schedule import pod_for, seen_devices
 from controller.devices.shortage import PluginFailure, Reason, SearchTooLong, first_of
 from controller.extender.accounts import NodeAccount
-from controller.extender.decide import NodeFit
+from controller.extender.filter_result import NodeFit
 from controller.extender.requested_devices import RequestedDevices
 from shared.devices.info import NodeInfo, PodInfo, copy_node, copy_pod
 from shared.plugin_loading import reason_of

@@ -9,13 +9,13 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import msgspec
 
 from controller.extender.device_objects import DeviceNode
 from shared.devices.annotation import InvalidDeviceInfo, pod_info_from, pod_info_json
 from shared.devices.info import PodInfo, without_unknown
+from shared.json_object import Json
 from shared.kube.collection import decode, get_object, list_metadata
 from shared.kube.errors import Conflict, KubeError, NotFound
 from shared.kube.objects import Object
@@ -29,7 +29,6 @@ NODE_ANNOTATION = "larder.dev/node"
 EXPIRES_S = 120.0  # longer than any request can be in flight
 _LONGEST_NAME = 253
 _TIMEOUT_S = 5.0
-Json = dict[str, Any]
 _Attempt = tuple[str, str]  # a pod's uid, and which attempt to bind it
 _DELETED: _Attempt = ("", "")  # no attempt: when the Lease was found to be deleted
 

@@ -29,7 +29,7 @@ from controller.extender.wire import (
     ExtenderFilterResult,
 )
 from controller.extender.worker import NoAnswerInTime
-from controller.manager.requests import BodyTooLargeError, read_body
+from controller.manager.asgi import BodyTooLargeError, read_body
 from shared.unreadable import UNREADABLE
 
 PREFIX = "/scheduler/"

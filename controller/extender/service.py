@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from controller.extender.decide import NodeFit, ScoredNode, filter_result, priorities
 from controller.extender.device_objects import DevicePod
 from controller.extender.evaluator import OUT_OF_TIME
+from controller.extender.filter_result import NodeFit, ScoredNode, filter_result, priorities
 from controller.extender.model_preference import ModelPreference, Snapshot, model_preference
 from controller.extender.refused_pods import RefusedPods
 from controller.extender.requested_devices import RequestedDevices, requested_devices

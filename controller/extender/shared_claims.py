@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from controller.extender.device_objects import DevicePod
 from shared.devices.info import PodInfo
+from shared.dra import ResourceClaim, resource_claims_in
 from shared.kube.collection import get_object
 from shared.kube.transport import Kube
-from shared.model_devices import ResourceClaim, resource_claims_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,22 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from controller.claims.contention import CLAIM_IN_USE
 from controller.inferenceservices.decide import Apply, RemoveObject
-from controller.inferenceservices.manifests import path_of
+from controller.inferenceservices.objects import path_of
 from controller.inferenceservices.report import READY
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import replace_part, require_current
 from shared.api.inference_service import InferenceService, InferenceServiceStatus
 from shared.api.kinds import INFERENCE_SERVICE
 from shared.api.meta import condition_of
+from shared.json_object import Json
 from shared.kube.edit import apply, delete_if_present
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from controller.claims.contention import CLAIM_IN_USE, Wait
-from controller.claims.kinds import ClaimPod
-from controller.inferenceservices.kinds import SERVICE_LABEL, Deployment
+from controller.inferenceservices.deployment import SERVICE_LABEL, Deployment
 from controller.inferenceservices.view import ServiceView
+from controller.jobs.observed_jobs import ClaimPod
 from shared.api.meta import condition_of
 
 _PASSING = ("", "ContainerCreating", "PodInitializing")

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
+from controller.inferenceservices.deployment import SERVICE_LABEL
 from controller.inferenceservices.keys import ServiceKey
-from controller.inferenceservices.kinds import SERVICE_LABEL
 from controller.inferenceservices.reconcile import ServiceReconciler
 from controller.manager.controller import Controller
 from controller.manager.triggers import on_each

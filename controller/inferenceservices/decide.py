@@ -1,25 +1,25 @@
 """Decides from a view of a service what to apply for it. No input or output, no clock."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from controller.inferenceservices.kinds import Deployment
-from controller.inferenceservices.manifests import autoscaler_of, deployment_of, kube_service_of, replicas_of
+from controller.inferenceservices.deployment import Deployment
+from controller.inferenceservices.objects import autoscaler_of, deployment_of, kube_service_of, replicas_of
 from controller.inferenceservices.view import ServiceView
 from shared.api.inference_service import InferenceService
+from shared.json_object import ReadOnlyJson
 from shared.kube.objects import Meta
 
 MANAGER = "larder"
 SCALER = "larder-replicas"
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
     """Apply this manifest as one of our two field managers; fields it does not set belong to others."""
 
-    manifest: Json
+    manifest: ReadOnlyJson
     manager: str = MANAGER
 
     @property

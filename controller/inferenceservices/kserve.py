@@ -1,16 +1,16 @@
 """Which KServe services a cache serves: plain functions of what they declare, stopped services included."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from controller.admission.catalog.port import PathKind
 from controller.admission.pods.pod_annotations import ENABLE_CACHE, NODE_GROUP
 from controller.placement.demand import Demand
 from shared.errors import InvalidURI
+from shared.json_object import ReadOnlyJson
 from shared.uri.model_uri import parse_uri, sub_path_of
 
-Json = Mapping[str, Any]
 KindOf: TypeAlias = Callable[[Demand, str], PathKind | None]  # what a path is in a cache, None if unknown
 
 _GROUP = "/apis/serving.kserve.io"
@@ -74,7 +74,7 @@ def kserve_services_with(
             yield service.title
 
 
-def read_service(service: Json) -> KServeService:
+def read_service(service: ReadOnlyJson) -> KServeService:
     """Return what matters of an InferenceService or LLMInferenceService."""
     meta, is_llm = _map(service.get("metadata")), service.get("kind") == "LLMInferenceService"
     namespace = str(meta.get("namespace", ""))
@@ -82,7 +82,7 @@ def read_service(service: Json) -> KServeService:
     return KServeService(namespace, title, () if meta.get("deletionTimestamp") else tuple(components_of(service)))
 
 
-def components_of(service: Json) -> Iterator[ServedComponent]:
+def components_of(service: ReadOnlyJson) -> Iterator[ServedComponent]:
     """Yield the components of an InferenceService or LLMInferenceService."""
     spec, common = _map(service.get("spec")), _map(_map(service.get("metadata")).get("annotations"))
     canaries = [_map(canary.get("predictor")) for canary in _maps(spec.get("canary"))]
@@ -94,7 +94,7 @@ def components_of(service: Json) -> Iterator[ServedComponent]:
             yield _component(uris, {**common, **_map(workload.get("annotations"))})
 
 
-def _component(uris: tuple[str, ...], annotations: Json) -> ServedComponent:
+def _component(uris: tuple[str, ...], annotations: ReadOnlyJson) -> ServedComponent:
     requests_cache = str(annotations.get(ENABLE_CACHE, "")).lower() == "true"
     return ServedComponent(uris[:_MOST_URIS], requests_cache, str(annotations.get(NODE_GROUP, "")))
 
@@ -118,7 +118,7 @@ def _serves(cache: Demand, uri: str, kind_of: KindOf) -> bool:
     return part is not None and (not part or kind_of(cache, part) in ("file", "directory"))
 
 
-def _uris_of(component: Json) -> Iterator[str]:
+def _uris_of(component: ReadOnlyJson) -> Iterator[str]:
     """Yield a component's URIs: its own, its model's, an older framework field's, a container variable's."""
     for part in (component, *(value for value in component.values() if isinstance(value, dict))):
         yield from _texts([part.get("storageUri")])
@@ -132,7 +132,7 @@ def _uris_of(component: Json) -> Iterator[str]:
         yield from _texts(v.get("value") for v in variables if v.get("name") == _URI_VARIABLE)
 
 
-def _uri_of_storage(storage: Json) -> Iterator[str]:
+def _uri_of_storage(storage: ReadOnlyJson) -> Iterator[str]:
     """Yield the URI of `storage: {key, parameters, path}` if it names its bucket; KServe's Secrets are never read."""
     parameters = _map(storage.get("parameters"))
     path, bucket = storage.get("path"), parameters.get("bucket")
@@ -140,7 +140,7 @@ def _uri_of_storage(storage: Json) -> Iterator[str]:
         yield f"s3://{bucket}/{path.removeprefix('/')}"
 
 
-def _uris_of_llm(model: Json) -> Iterator[str]:
+def _uris_of_llm(model: ReadOnlyJson) -> Iterator[str]:
     """Yield the URI of an LLMInferenceService's model, unless adapters are downloaded as well."""
     adapters = _texts(adapter.get("uri") for adapter in _maps(_map(model.get("lora")).get("adapters")))
     if all(uri.startswith(_CLAIM) for uri in adapters):
@@ -155,11 +155,11 @@ def _canonical(text: str) -> str:
 
 
 # KServe's definitions leave parts of the spec open, so their values may have any shape.
-def _map(value: object) -> Json:
+def _map(value: object) -> ReadOnlyJson:
     return value if isinstance(value, dict) else {}
 
 
-def _maps(value: object) -> list[Json]:
+def _maps(value: object) -> list[ReadOnlyJson]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

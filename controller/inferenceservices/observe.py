@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from controller.admission.catalog.port import Catalog
 from controller.admission.pods.choose_cache import problem_of
 from controller.claims.contention import limit_of, waits_of
-from controller.claims.live_reads import live_pods, read_claim
 from controller.claims.result import WAITS
+from controller.inferenceservices.deployment import SERVICE_LABEL, Deployment
 from controller.inferenceservices.keys import ServiceKey
-from controller.inferenceservices.kinds import SERVICE_LABEL, Deployment
-from controller.inferenceservices.manifests import path_of
+from controller.inferenceservices.objects import path_of
 from controller.inferenceservices.view import ServedModel, ServiceView
+from controller.jobs.live_reads import live_pods, read_claim
 from controller.placement.claim_place import place_of
 from controller.placement.demand import Demand
 from controller.state.cluster_state import ClusterState

@@ -8,8 +8,8 @@ import structlog
 
 from controller.inferenceservices.act import ServiceActor
 from controller.inferenceservices.decide import Apply, RemoveObject, conflicts, decide
+from controller.inferenceservices.deployment import Deployment
 from controller.inferenceservices.keys import ServiceKey
-from controller.inferenceservices.kinds import Deployment
 from controller.inferenceservices.observe import ServiceObserver
 from controller.inferenceservices.report import status_of
 from controller.inferenceservices.view import ServiceView

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from controller.inferenceservices.blockers import blocker_of
 from controller.inferenceservices.decide import conflicts
-from controller.inferenceservices.kinds import Deployment
-from controller.inferenceservices.manifests import url_of
+from controller.inferenceservices.deployment import Deployment
+from controller.inferenceservices.objects import url_of
 from controller.inferenceservices.view import ServiceView
-from controller.manager.conditions import ConditionUpdate, progress, with_conditions
+from controller.manager.conditions import ConditionUpdate, kstatus_condition, with_conditions
 from shared.api.inference_service import InferenceServiceStatus
 from shared.api.meta import condition_of
 
@@ -35,7 +35,7 @@ def status_of(view: ServiceView, refused: Mapping[str, str], stamp: str) -> Infe
 def _progress(ready: ConditionUpdate) -> list[ConditionUpdate]:
     """Return the progress conditions; none if the service is as requested."""
     as_requested = ready.reason == "Stopped" or (ready.status == "True" and ready.reason != "Updating")
-    return [] if as_requested else [progress(ready, stalled=ready.reason in _STUCK)]
+    return [] if as_requested else [kstatus_condition(ready, stalled=ready.reason in _STUCK)]
 
 
 def _model_ready(view: ServiceView) -> ConditionUpdate:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from controller.claims.contention import Wait
-from controller.claims.kinds import ClaimPod
-from controller.inferenceservices.kinds import Deployment, is_controlled_by
+from controller.inferenceservices.deployment import Deployment, is_controlled_by
+from controller.jobs.observed_jobs import ClaimPod
 from controller.state.keys import ModelKey
 from shared.api.inference_service import InferenceService
 from shared.kube.objects import Meta

@@ -29,7 +29,7 @@ def is_transition(before: Condition | None, after: Condition) -> bool:
     return before is None or (before.status, before.reason) != (after.status, after.reason)
 
 
-def progress(about: ConditionUpdate, *, stalled: bool) -> ConditionUpdate:
+def kstatus_condition(about: ConditionUpdate, *, stalled: bool) -> ConditionUpdate:
     """Return the Stalled or Reconciling condition of an object, with the reason and message of `about`."""
     return replace(about, kind=STALLED if stalled else RECONCILING, status="True")
 

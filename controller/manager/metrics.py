@@ -17,7 +17,7 @@ class _InternalErrors(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield one sample per component."""
         family = CounterMetricFamily(
-            "larder_controller_internal_errors",
+            "larder_internal_errors",
             "Unexpected internal errors, by the part of the controller; each is logged.",
             labels=["part"],
         )

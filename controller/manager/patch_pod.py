@@ -1,13 +1,10 @@
 """Changes pods that Larder does not own, each based on the version that was read."""
 
-from typing import Any
-
 from shared.api.core import Pod, pods_in
+from shared.json_object import Json
 from shared.kube.edit import merge_patch
 from shared.kube.errors import Conflict, NotFound
 from shared.kube.transport import Kube
-
-Json = dict[str, Any]
 
 
 async def remove_gate(kube: Kube, pod: Pod, name: str) -> bool:

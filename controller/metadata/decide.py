@@ -7,7 +7,7 @@ from typing import TypeAlias
 from controller.manager.actions import Requeue, WriteSpec
 from controller.manager.conditions import METADATA, ConditionUpdate
 from controller.metadata.fill import fields_to_write, is_written
-from controller.metadata.node_readings import merge_readings
+from controller.metadata.merge_readings import merge_readings
 from controller.metadata.stored_reading import CONFLICT, MISSING, retry_at, stored_reading
 from controller.metadata.view import MetadataView
 from controller.models.revisions import short

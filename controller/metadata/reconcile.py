@@ -1,7 +1,7 @@
 """Reconciles the metadata of one model on nodes: observe, decide, act."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -10,9 +10,9 @@ import structlog
 from controller.manager.actions import Requeue, WriteSpec
 from controller.manager.write import StaleError, change_spec
 from controller.metadata.decide import Read, WriteMetadata, decide
-from controller.metadata.fill import SKIP_ANNOTATION, Fields, written_fields
+from controller.metadata.fill import Fields
+from controller.metadata.observe import observe
 from controller.metadata.reader import MetadataReader
-from controller.metadata.reports import readings_of
 from controller.metadata.status import described_status
 from controller.metadata.view import MetadataView
 from controller.models.act import ModelActor
@@ -20,7 +20,6 @@ from controller.placement.demand_of_kind import Declared
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from controller.state.live_reader import object_path
-from shared.api.base_model import BaseModel
 from shared.kube.errors import NotAdmitted, Refused
 from shared.kube.objects import timestamp
 
@@ -44,7 +43,7 @@ class MetadataReconciler:
 
         A write ends the run; the watch delivers the change and so triggers the next run.
         """
-        declared, view = self.cluster.declared(key), self._view(key)
+        declared, view = self.cluster.declared(key), observe(self.cluster, self.reader, key)
         if declared is None or view is None:
             self.reader.forget(key)
             self._refused.pop(key, None)
@@ -54,21 +53,6 @@ class MetadataReconciler:
         except StaleError:
             return None  # the model's other reconciler wrote first; the watch triggers another run
 
-    def _view(self, key: ModelKey) -> MetadataView | None:
-        declared, demand = self.cluster.declared(key), self.cluster.models.demands.get(key)
-        if declared is None or demand is None:
-            return None
-        view = MetadataView(
-            demand=demand,
-            generation=declared.metadata.generation,
-            status=declared.status,
-            spec=written_fields(declared.spec) if isinstance(declared, BaseModel) else None,
-            skip=declared.metadata.annotations.get(SKIP_ANNOTATION) == "true",
-            conflict=self.cluster.models.conflict(demand) is not None,
-        )
-        readings = readings_of(self.cluster, demand, view.target) if view.target and view.may_be_unpacked else ()
-        return replace(view, result=self.reader.result_of(key, view.identity), readings=readings)
-
     async def _apply(self, key: ModelKey, declared: Declared, view: MetadataView) -> float | None:
         delays_s = list[float]()
         for action in decide(view, self.now()):
@@ -77,7 +61,7 @@ class MetadataReconciler:
                     if view.target is not None:
                         self.reader.start(key, view.demand, view.target, identity)
                 case WriteSpec(fields):
-                    if await self._fill(key, declared, fields):
+                    if await self._fill(key, view.demand.id, declared, fields):
                         return None
                     if again_s := self._fill_again_s(key):
                         delays_s.append(again_s)
@@ -93,7 +77,7 @@ class MetadataReconciler:
                     assert_never(action)
         return min(delays_s, default=None)
 
-    async def _fill(self, key: ModelKey, declared: Declared, fields: Fields) -> bool:
+    async def _fill(self, key: ModelKey, model: str, declared: Declared, fields: Fields) -> bool:
         """Return whether the spec changed; another product's kind may reject values, but the status has them all."""
         refused, _ = self._refused.get(key, ({}, None))
         if refused == fields and self._fill_again_s(key):
@@ -104,7 +88,7 @@ class MetadataReconciler:
         except NotAdmitted:
             raise
         except Refused as error:
-            _log.warning("metadata_not_filled", model=key.name, error=str(error))
+            _log.warning("metadata_not_filled", model=model, error=str(error))
             self._refused[key] = fields, self.now() + _REFUSED
             return False
 

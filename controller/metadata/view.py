@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from controller.metadata.node_readings import NodeReading
+from controller.metadata.merge_readings import NodeReading
 from controller.metadata.stored_reading import MISSING
 from controller.placement.demand import Demand, Resolution
 from shared.api.meta import ModelStatus, ReadMetadata

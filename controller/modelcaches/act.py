@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from controller.claims.kinds import Job
 from controller.downloads.job import DownloadJobSettings
+from controller.jobs.observed_jobs import Job
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import change_finalizers, replace_part, require_current
 from controller.modelcaches.actions import WriteCacheStatus
 from controller.modelcaches.job import DownloadOrder, download_job
+from controller.modelcaches.objects import StorageManifest, is_claim_of, is_job_of, is_volume_of
 from controller.modelcaches.report import is_failure, status_of
-from controller.modelcaches.templates import StorageManifest, is_claim_of, is_job_of, is_volume_of
 from controller.modelcaches.view import ModelCacheView
 from controller.models.finalizers import OWN_FINALIZER
 from controller.provisioning.exclusive_names import create_exclusively, name_taken

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from controller.manager.actions import AddFinalizer, DeleteClaim, RemoveFinalizer, Requeue, Resolve, Withdraw
 from controller.modelcaches.job import DownloadOrder
-from controller.modelcaches.templates import StorageManifest
+from controller.modelcaches.objects import StorageManifest
 from shared.api.model_cache import CacheStatus
 from shared.kube.objects import Meta
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from controller.claims.kinds import JobPod
 from controller.downloads.job import COMPONENT
+from controller.jobs.observed_jobs import JobPod
 from controller.manager.controller import Controller
 from controller.manager.triggers import on_each
 from controller.manager.watches import on

@@ -25,8 +25,8 @@ from controller.modelcaches.actions import (
     WriteCacheStatus,
 )
 from controller.modelcaches.download_steps import decide_job, pause_actions, settled_fields, template_note
+from controller.modelcaches.objects import StorageManifest, is_of_template, template_of, wanted_bytes
 from controller.modelcaches.removal_steps import decide_deleted, job_removal, running_job_removal
-from controller.modelcaches.templates import StorageManifest, is_of_template, template_of, wanted_bytes
 from controller.modelcaches.view import ModelCacheView
 from controller.placement.demand import Resolution
 from controller.provisioning.provision_queue import queued_message

@@ -21,8 +21,8 @@ from controller.modelcaches.actions import (
     WriteCacheStatus,
 )
 from controller.modelcaches.job import DownloadOrder, job_name
+from controller.modelcaches.objects import is_of_template
 from controller.modelcaches.removal_steps import running_job_removal
-from controller.modelcaches.templates import is_of_template
 from controller.modelcaches.view import ModelCacheView
 from controller.placement.demand import Resolution
 from shared.api.meta import condition_of

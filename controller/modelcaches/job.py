@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.downloads.job import CLAIM_MOUNT, DownloadJob, DownloadJobSettings, Json, job_manifest
-from controller.modelcaches.templates import OWNER_TYPE, cache_labels
+from controller.downloads.job import CLAIM_MOUNT, DownloadJob, DownloadJobSettings, job_manifest
+from controller.modelcaches.objects import OWNER_TYPE, cache_labels
 from shared.api.model_cache import MODEL_DIRECTORY, ModelCache
+from shared.json_object import Json
 from shared.metadata.reading.attempts import identity_of
 from shared.selection.choice import Selection
 

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from controller.claims.kinds import Job
-from controller.claims.live_reads import live_pods, pods_of_job
 from controller.downloads.job import COMPONENT
-from controller.downloads.live_jobs import read_job
 from controller.downloads.progress import ProgressReader
+from controller.jobs.live_reads import live_pods, pods_of_job, read_job
+from controller.jobs.observed_jobs import Job
 from controller.modelcaches.download_steps import current_job
 from controller.modelcaches.keys import ModelCacheKey
-from controller.modelcaches.templates import is_claim_of, is_job_of, is_volume_of, template_of
+from controller.modelcaches.objects import is_claim_of, is_job_of, is_volume_of, template_of
 from controller.modelcaches.throttles import rate_limit, why_wait
 from controller.modelcaches.view import ModelCacheView
 from controller.models.finalizers import OWN_FINALIZER

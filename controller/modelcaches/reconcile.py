@@ -6,7 +6,7 @@ from typing import assert_never
 
 import structlog
 
-from controller.downloads.live_jobs import delete_job
+from controller.jobs.live_reads import delete_job
 from controller.manager.actions import AddFinalizer, DeleteClaim, RemoveFinalizer, Requeue, Resolve, Withdraw
 from controller.manager.poll_delay import poll_delay_s
 from controller.modelcaches.act import ModelCacheActor
@@ -22,8 +22,8 @@ from controller.modelcaches.actions import (
 )
 from controller.modelcaches.decide import decide
 from controller.modelcaches.keys import ModelCacheKey
+from controller.modelcaches.objects import StorageManifest
 from controller.modelcaches.observe import ModelCacheObserver
-from controller.modelcaches.templates import StorageManifest
 from controller.modelcaches.throttles import holds_slot
 from controller.modelcaches.view import ModelCacheView
 from controller.models.finalizers import OWN_FINALIZER
@@ -151,7 +151,7 @@ class ModelCacheReconciler:
                 await self.actor.delete_volume(seen)
             case _:
                 assert_never(removal)
-        _log.info("model_cache_part_deleted", cache=f"{key.namespace}/{key.name}", part=type(removal).__name__)
+        _log.info("model_cache_object_deleted", cache=f"{key.namespace}/{key.name}", deleted=type(removal).__name__)
 
     async def _write_status(self, key: ModelCacheKey, view: ModelCacheView, write: WriteCacheStatus) -> None:
         await self.actor.write_status(view.cache, write)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from controller.manager.conditions import ConditionUpdate, progress, with_conditions
+from controller.manager.conditions import ConditionUpdate, kstatus_condition, with_conditions
 from controller.modelcaches.actions import DOWNLOADED, WriteCacheStatus
 from shared.api.model_cache import ModelCache, ModelCacheStatus
 from shared.quantity import printed_bytes
@@ -15,7 +15,7 @@ def status_of(cache: ModelCache, write: WriteCacheStatus, stamp: str) -> ModelCa
         fields["printed_size"] = printed_bytes(fields["size"])
     is_ready = write.state == "Ready"
     ready = ConditionUpdate("Ready", "True" if is_ready else "False", write.reason, write.message)
-    conditions = [ready] if is_ready else [ready, progress(ready, stalled=write.is_stalled)]
+    conditions = [ready] if is_ready else [ready, kstatus_condition(ready, stalled=write.is_stalled)]
     before = cache.status
     return msgspec.structs.replace(
         before,

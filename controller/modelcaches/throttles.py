@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from controller.claims.kinds import Job, JobPod
 from controller.downloads.job import DEADLINE_S
+from controller.jobs.observed_jobs import Job, JobPod
 
 _STARTS_WITHIN = timedelta(minutes=2)
 _ENDS_WITHIN = timedelta(seconds=DEADLINE_S)

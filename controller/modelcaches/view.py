@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from controller.claims.kinds import Job, JobPod
+from controller.jobs.observed_jobs import Job, JobPod
 from controller.models.view import Obstacle
 from controller.placement.demand import Demand, Resolution
 from controller.provisioning.creation_failure import CreationFailure

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from controller.claims.kinds import Job
+from controller.jobs.observed_jobs import Job
 from controller.manager.controller import Controller
 from controller.manager.watches import on
-from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.keys import ModelObjectKey
 from controller.modeloperator.objects import CLAIM_PREFIX, JOB_PREFIX, MODEL_LABEL
 from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.reconcile import ModelOperatorReconciler
@@ -24,7 +24,7 @@ _JOBS = "/apis/batch/v1/jobs"
 
 def model_operator_controller(
     observer: ModelOperatorObserver, reconciler: ModelOperatorReconciler, *, enabled: bool
-) -> Controller[DownloadedModelKey]:
+) -> Controller[ModelObjectKey]:
     """Return the controller; claims and download Jobs trigger the Model that owns them.
 
     If the feature is off, it watches nothing.
@@ -35,8 +35,8 @@ def model_operator_controller(
     jobs: Informer[Any] = Informer(_JOBS, Job, Cache(job_changed.emit), label_selector=MODEL_LABEL, name="modeljobs")
     return Controller(
         name="modeloperator",
-        key=DownloadedModelKey,
-        all_keys=lambda: (DownloadedModelKey(*model.key) for model in observer.models),
+        key=ModelObjectKey,
+        all_keys=lambda: (ModelObjectKey(*model.key) for model in observer.models),
         for_=(on(observer.changed, _of_model, informer=models if enabled else None),),
         owns=(
             on(observer.cluster.volumes.claim_changed, lambda claim: _of_claim(observer, claim.key)),
@@ -48,17 +48,17 @@ def model_operator_controller(
     )
 
 
-def _of_model(before: Model | None, after: Model | None) -> Iterator[DownloadedModelKey]:
-    return (DownloadedModelKey(*model.key) for model in (after or before,) if model is not None)
+def _of_model(before: Model | None, after: Model | None) -> Iterator[ModelObjectKey]:
+    return (ModelObjectKey(*model.key) for model in (after or before,) if model is not None)
 
 
-def _of_claim(observer: ModelOperatorObserver, claim: Key) -> Iterator[DownloadedModelKey]:
+def _of_claim(observer: ModelOperatorObserver, claim: Key) -> Iterator[ModelObjectKey]:
     key = Key(claim.namespace, claim.name.removeprefix(CLAIM_PREFIX))
     if claim.name.startswith(CLAIM_PREFIX) and observer.models.get(key) is not None:
-        yield DownloadedModelKey(*key)
+        yield ModelObjectKey(*key)
 
 
-def _of_job(before: Object | None, after: Object | None) -> Iterator[DownloadedModelKey]:
+def _of_job(before: Object | None, after: Object | None) -> Iterator[ModelObjectKey]:
     found = after or before
     if found is not None:
-        yield DownloadedModelKey(found.metadata.namespace, found.metadata.name.removeprefix(JOB_PREFIX))
+        yield ModelObjectKey(found.metadata.namespace, found.metadata.name.removeprefix(JOB_PREFIX))

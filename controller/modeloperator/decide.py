@@ -17,9 +17,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from controller.claims.kinds import Job
 from controller.downloads.outcome import DownloadCompleted, DownloadFailed, DownloadRunning, outcome_of
 from controller.downloads.unbound_claim import unbound_reason
+from controller.jobs.observed_jobs import Job
 from controller.manager.actions import Requeue, Withdraw
 from controller.modeloperator.actions import (
     Action,
@@ -44,7 +44,7 @@ from controller.modeloperator.objects import (
 from controller.modeloperator.resize import GROWING, Resize, resize_of
 from controller.modeloperator.source import source_of
 from controller.modeloperator.taken_name import EARLIER, reason_of_taken_name
-from controller.modeloperator.view import DownloadedModelView
+from controller.modeloperator.view import ModelObjectView
 from controller.provisioning.provision_queue import queued_message
 from shared.api.model import ModelPhase
 from shared.kube.objects import Object
@@ -55,7 +55,7 @@ _OF_CLAIM = ("downloaded", "claim_uid", "root_download", "path", "revision")  # 
 _REMEDY = "delete the Model and create it with another spec.storage.storageClass"
 
 
-def decide(view: DownloadedModelView, now: datetime) -> list[Action]:
+def decide(view: ModelObjectView, now: datetime) -> list[Action]:
     """Return the actions, in order."""
     actions, resize = _decide(view, now), _resize(view)
     if resize is None:
@@ -65,18 +65,18 @@ def decide(view: DownloadedModelView, now: datetime) -> list[Action]:
     return [*([GrowClaim(resize.size)] if _may_grow(view, resize) else []), *updated, Requeue(_FAILED_S)]
 
 
-def _resize(view: DownloadedModelView) -> Resize | None:
+def _resize(view: ModelObjectView) -> Resize | None:
     meta, claim = view.model.metadata, view.claim
     if meta.deletion_timestamp is not None or view.problem or claim is None or not is_of(claim, meta):
         return None
     return None if claim.metadata.deletion_timestamp is not None else resize_of(view)
 
 
-def _may_grow(view: DownloadedModelView, resize: Resize) -> bool:
+def _may_grow(view: ModelObjectView, resize: Resize) -> bool:
     return bool(resize.size) and not view.growth_refused
 
 
-def _decide(view: DownloadedModelView, now: datetime) -> list[Action]:
+def _decide(view: ModelObjectView, now: datetime) -> list[Action]:
     meta = view.model.metadata
     if meta.deletion_timestamp is not None:
         return [Withdraw()]  # the claim and the Job go with their owner
@@ -97,7 +97,7 @@ def _decide(view: DownloadedModelView, now: datetime) -> list[Action]:
     return [Withdraw(), *_decide_job(view, now)]
 
 
-def _provision(view: DownloadedModelView) -> list[Action]:
+def _provision(view: ModelObjectView) -> list[Action]:
     name, failure = claim_name(view.model.metadata), view.creation_failure
     if failure is None:
         return [ProvisionClaim(), _reset(view, "Queued", queued_message(name, view.position)), Requeue(_PENDING_S)]
@@ -108,7 +108,7 @@ def _provision(view: DownloadedModelView) -> list[Action]:
     return [write, ProvisionClaim(), Requeue(_PENDING_S)]
 
 
-def _decide_job(view: DownloadedModelView, now: datetime) -> list[Action]:
+def _decide_job(view: ModelObjectView, now: datetime) -> list[Action]:
     job, download = view.job, wanted_download(view)
     if job is None:
         return _start(view, download)
@@ -139,19 +139,19 @@ def _decide_job(view: DownloadedModelView, now: datetime) -> list[Action]:
             return [replace(failed, ended=_end(view, job, now, reason)), Requeue(_FAILED_S)]
 
 
-def _has_other_settings(view: DownloadedModelView, job: Job) -> bool:
+def _has_other_settings(view: ModelObjectView, job: Job) -> bool:
     """Return whether the node selector or the Secret of the spec has changed, neither of which a Job can change."""
     settings = settings_digest(view.model.spec)
     return job.metadata.labels.get(SETTINGS_LABEL, settings) != settings  # the Jobs of older releases have no label
 
 
-def _has_grown(view: DownloadedModelView, job: Job, download: ModelDownload) -> bool:
+def _has_grown(view: ModelObjectView, job: Job, download: ModelDownload) -> bool:
     """Return whether the claim asked for another size when the Job was created, and its volume has the new one."""
     resize = _resize(view)
     return job.metadata.labels.get(SIZE_LABEL) != download.size and (resize is None or resize.reason != GROWING)
 
 
-def _start(view: DownloadedModelView, download: ModelDownload) -> list[Action]:
+def _start(view: ModelObjectView, download: ModelDownload) -> list[Action]:
     if view.model.status.phase == "Failed" and not view.job_refused:
         return [_reset(view, "Retrying", "the download starts again"), Requeue(_AGAIN_S)]
     if view.job_refused:
@@ -165,7 +165,7 @@ def _start(view: DownloadedModelView, download: ModelDownload) -> list[Action]:
     return [StartModelDownload(download), write, Requeue(_PENDING_S)]
 
 
-def _running(view: DownloadedModelView, running: DownloadRunning, now: datetime) -> WriteModelStatus:
+def _running(view: ModelObjectView, running: DownloadRunning, now: datetime) -> WriteModelStatus:
     """Return the status while the Job runs; a reason why the claim gets no volume takes precedence."""
     fields = {} if view.served else {"progress": max(view.percent, view.model.status.progress)}
     problem = unbound_reason(view.claim, view.storage_class, now, _REMEDY)
@@ -174,7 +174,7 @@ def _running(view: DownloadedModelView, running: DownloadRunning, now: datetime)
 
 
 def _completed(
-    view: DownloadedModelView, download: ModelDownload, job: Job, outcome: DownloadCompleted, now: datetime
+    view: ModelObjectView, download: ModelDownload, job: Job, outcome: DownloadCompleted, now: datetime
 ) -> WriteModelStatus:
     done = {"downloaded": download.wanted, "claim_uid": download.claim_uid, "path": download.path}
     end = _end(view, job, now)
@@ -182,19 +182,19 @@ def _completed(
     return replace(_ready(view, done | {"revision": outcome.revision}), ended=ended)
 
 
-def _end(view: DownloadedModelView, job: Job, now: datetime, reason: str = "") -> DownloadEnd:
+def _end(view: ModelObjectView, job: Job, now: datetime, reason: str = "") -> DownloadEnd:
     ended = datetime.fromisoformat(job.status.completion_time) if job.status.completion_time else now
     duration_s = (ended - datetime.fromisoformat(job.metadata.creation_timestamp)).total_seconds()
     scheme = str(source_of(view.model.spec).uri).partition("://")[0]
     return DownloadEnd(job.metadata.uid, scheme, reason, max(duration_s, 0.0))
 
 
-def _ready(view: DownloadedModelView, fields: Mapping[str, Any] | None = None) -> WriteModelStatus:
+def _ready(view: ModelObjectView, fields: Mapping[str, Any] | None = None) -> WriteModelStatus:
     message = f"every file is verified on claim {claim_name(view.model.metadata)}"
     return WriteModelStatus("Ready", "Ready", message, fields={"progress": 100} | dict(fields or {}))
 
 
-def wanted_download(view: DownloadedModelView) -> ModelDownload:
+def wanted_download(view: ModelObjectView) -> ModelDownload:
     """Return the download that is due: to the root of the claim, or to a directory if another one began there."""
     uid, size = (view.claim.metadata.uid, view.claim.requested) if view.claim is not None else ("", "")
     if not view.has_other_files:
@@ -205,19 +205,19 @@ def wanted_download(view: DownloadedModelView) -> ModelDownload:
     return ModelDownload(view.wanted, uid, path, kept, size, view.node)
 
 
-def _taken(view: DownloadedModelView, found: Object, what: str) -> list[Action]:
+def _taken(view: ModelObjectView, found: Object, what: str) -> list[Action]:
     reason, message = reason_of_taken_name(found, view.model.metadata, what)
     if reason == EARLIER:
         return [_reset(view, reason, message), Requeue(_PENDING_S)]
     return [_write(view, "Failed", reason, message, is_stalled=True), Requeue(_FAILED_S)]
 
 
-def _must_delete_job(view: DownloadedModelView) -> bool:
+def _must_delete_job(view: ModelObjectView) -> bool:
     job = view.job
     return job is not None and is_of(job, view.model.metadata) and job.metadata.deletion_timestamp is None
 
 
-def _reset(view: DownloadedModelView, reason: str, message: str) -> WriteModelStatus:
+def _reset(view: ModelObjectView, reason: str, message: str) -> WriteModelStatus:
     """Return the status of a Model whose download starts again; what is known of a claim goes with the claim."""
     progress = {} if view.served else {"progress": 0}
     known = {} if view.served or view.root else dict.fromkeys(_OF_CLAIM, "")
@@ -225,7 +225,7 @@ def _reset(view: DownloadedModelView, reason: str, message: str) -> WriteModelSt
 
 
 def _write(
-    view: DownloadedModelView,
+    view: ModelObjectView,
     phase: ModelPhase,
     reason: str,
     message: str,

@@ -6,5 +6,5 @@ from controller.manager.keys import NamespacedKey
 
 
 @dataclass(frozen=True, slots=True)
-class DownloadedModelKey(NamespacedKey):
+class ModelObjectKey(NamespacedKey):
     """A Model."""

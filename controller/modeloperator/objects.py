@@ -4,16 +4,10 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from controller.downloads.job import (
-    CLAIM_MOUNT,
-    DownloadJob,
-    DownloadJobSettings,
-    Json,
-    job_manifest,
-    owner_reference,
-)
+from controller.downloads.job import CLAIM_MOUNT, DownloadJob, DownloadJobSettings, job_manifest, owner_reference
 from controller.modeloperator.source import DownloadSource
 from shared.api.model import GROUP, VERSION, Model, ModelSpec
+from shared.json_object import Json
 from shared.kube.objects import Meta, Object
 
 OWNER_TYPE = (f"{GROUP}/{VERSION}", "Model")

@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass, field, replace
 
-from controller.claims.kinds import Job, JobPod
-from controller.claims.live_reads import pods_of_job
-from controller.downloads.live_jobs import read_job
 from controller.downloads.progress import ProgressReader
+from controller.jobs.live_reads import pods_of_job, read_job
+from controller.jobs.observed_jobs import Job, JobPod
 from controller.manager.conditions import UPDATING
-from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.keys import ModelObjectKey
 from controller.modeloperator.mounted_paths import MountingPod, mounted_paths, mounting_node
 from controller.modeloperator.objects import LONGEST_NAME, claim_name, job_name
 from controller.modeloperator.source import source_of, wanted_digest
-from controller.modeloperator.view import DownloadedModelView
+from controller.modeloperator.view import ModelObjectView
 from controller.placement.allowed_sources import AllowedSources
 from controller.provisioning.creation_failure import CreationFailure
 from controller.state.cluster_state import ClusterState
@@ -41,7 +40,7 @@ class ModelOperatorObserver:
 
     cluster: ClusterState
     kube: Kube
-    progress: ProgressReader[DownloadedModelKey]
+    progress: ProgressReader[ModelObjectKey]
     changed: Signal[Model | None, Model | None] = field(default_factory=Signal, init=False)
     models: Cache[Model] = field(init=False)
     _models_in: Index[str, Key] = field(default_factory=Index, init=False)  # by namespace
@@ -55,15 +54,15 @@ class ModelOperatorObserver:
         return sum(model is not None and _is_waiting(model.status) for model in found)
 
     async def view(
-        self, key: DownloadedModelKey, failure: CreationFailure | None, position: int | None
-    ) -> DownloadedModelView | None:
+        self, key: ModelObjectKey, failure: CreationFailure | None, position: int | None
+    ) -> ModelObjectView | None:
         """Return the Model and its objects, or None if it does not exist. Raises KubeError."""
         model = self.models.get(Key(key.namespace, key.name))
         if model is None:
             return None
         claim = self.cluster.volumes.claims.get(Key(key.namespace, claim_name(model.metadata)))
         problem = _problem(model, self.cluster.models.allowed)
-        view = DownloadedModelView(
+        view = ModelObjectView(
             model=model,
             wanted="" if problem else wanted_digest(model.spec),
             problem=problem,
@@ -77,7 +76,7 @@ class ModelOperatorObserver:
             return view
         return await self._with_job(key, view)
 
-    async def _with_job(self, key: DownloadedModelKey, view: DownloadedModelView) -> DownloadedModelView:
+    async def _with_job(self, key: ModelObjectKey, view: ModelObjectView) -> ModelObjectView:
         claim, storage_class = view.claim, None
         if claim is not None and claim.status.phase != "Bound" and (name := claim.spec.storage_class_name):
             storage_class = await get_object(self.kube, f"{STORAGE_CLASSES}/{name}", StorageClass)
@@ -98,7 +97,7 @@ class ModelOperatorObserver:
             self._models_in.move(known.key, (namespace,) if before else (), (namespace,) if after else ())
             self.changed.emit(before, after)
 
-    async def _with_users(self, namespace: str, view: DownloadedModelView) -> DownloadedModelView:
+    async def _with_users(self, namespace: str, view: ModelObjectView) -> ModelObjectView:
         """Read live which versions pods mount, because a stale cache could cause versions in use to be deleted."""
         claim = claim_name(view.model.metadata)
         pods = await list_objects(self.kube, pods_in(namespace), MountingPod)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from controller.manager.conditions import UPDATING, ConditionUpdate, progress, with_conditions
+from controller.manager.conditions import UPDATING, ConditionUpdate, kstatus_condition, with_conditions
 from controller.modeloperator.actions import WriteModelStatus
 from controller.modeloperator.objects import claim_name
 from shared.api.meta import condition_of
@@ -15,7 +15,7 @@ def status_of(model: Model, write: WriteModelStatus, stamp: str) -> ModelObjectS
     """Return the status."""
     is_ready = write.phase == "Ready"
     ready = ConditionUpdate("Ready", "True" if is_ready else "False", write.reason, write.message)
-    conditions = [ready] if is_ready else [ready, progress(ready, stalled=write.is_stalled)]
+    conditions = [ready] if is_ready else [ready, kstatus_condition(ready, stalled=write.is_stalled)]
     before = model.status
     for kind, problem, done in (
         (UPDATING, write.update, ("UpToDate", "pods get the source and version of the spec")),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from controller.modeloperator.view import DownloadedModelView
+from controller.modeloperator.view import ModelObjectView
 from shared.quantity import parse_quantity
 
 GROWING = "Growing"
@@ -23,7 +23,7 @@ class Resize:
     size: str = ""
 
 
-def resize_of(view: DownloadedModelView) -> Resize | None:
+def resize_of(view: ModelObjectView) -> Resize | None:
     """Return how the claim differs from `spec.storage.size`, or None. Kubernetes can only grow claims."""
     claim, size = view.claim, view.model.spec.storage.size
     if claim is None or claim.status.phase != "Bound":

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from controller.claims.kinds import Job, JobPod
+from controller.jobs.observed_jobs import Job, JobPod
 from controller.provisioning.creation_failure import CreationFailure
 from shared.api.core import PersistentVolumeClaim, StorageClass
 from shared.api.model import Model
 
 
 @dataclass(frozen=True, slots=True)
-class DownloadedModelView:
+class ModelObjectView:
     """One Model, at one moment.
 
     Args:

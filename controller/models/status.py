@@ -7,7 +7,7 @@ import msgspec
 
 from controller.manager.conditions import DRIFTED, REFRESHED, ConditionUpdate, with_conditions
 from controller.models.decide import RecordResolution
-from controller.models.kstatus import model_progress
+from controller.models.kstatus import model_kstatus
 from controller.models.report import MAX_LISTED, Report
 from controller.models.revisions import first_few, up_to_date
 from controller.models.view import ModelView
@@ -82,7 +82,7 @@ def _common_status(view: ModelView, report: Report, before: S, stamp: str, *, re
         ConditionUpdate("Ready", _truth(ready), report.reason, report.message),
         ConditionUpdate("Resolved", _truth(report.resolved), report.resolved_reason, report.resolved_message),
         *report.conditions,
-        *model_progress(report, ready=ready),
+        *model_kstatus(report, ready=ready),
     ]
     status = msgspec.structs.replace(
         before,

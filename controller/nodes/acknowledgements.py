@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from controller.state.keys import EntryKey
 from controller.state.nodes.entry_statuses import Statuses
 from shared.api.model_node import EntryState, ModelNode
-from shared.model_devices import device_name
+from shared.dra import device_name
 
 _WITHDRAWAL_S = 120.0  # how long to wait for a driver that does not write the taint
 

@@ -12,17 +12,17 @@ from controller.nodes.view import NodeView
 from controller.placement.demand import Demand
 from controller.placement.volume_names import VOLUME_LABEL
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_offers import DeviceOffers
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
+from controller.state.dra.resource_slices import ResourceSliceReader
 from controller.state.keys import EntryKey
 from controller.state.live_reader import LiveReader
 from controller.state.pods.model_volumes import is_our_volume
 from shared.api.core import PODS, VOLUMES, Node, PersistentVolume, Pod
 from shared.api.model_node import COMPLETE_PHASES, Entry, EntryState, ModelNode
+from shared.dra import device_name
 from shared.kube.collection import list_objects
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
-from shared.model_devices import device_name
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _NONE: frozenset[EntryKey] = frozenset()
@@ -36,8 +36,8 @@ class NodeObserver:
     kube: Kube
     live: LiveReader
     store_root: str
-    devices: DeviceUsers
-    offers: DeviceOffers
+    devices: ResourceClaimUsers
+    offers: ResourceSliceReader
     acks: Acknowledgements = field(default_factory=Acknowledgements)
 
     def view(self, name: str, granted: Iterable[str], now: datetime) -> NodeView | None:

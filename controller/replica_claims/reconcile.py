@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 import structlog
 
@@ -25,11 +25,11 @@ from controller.replica_claims.observe import ReplicaPodObserver
 from controller.replica_claims.state_metrics import ReplicaPodMetrics
 from controller.replica_claims.view import ReplicaClaim
 from shared.api.core import Pod
+from shared.json_object import Json
 from shared.kube.errors import KubeError
 from shared.kube.events import EventSubject
 from shared.kube.objects import Key
 
-Json = dict[str, Any]
 _log = structlog.get_logger()
 
 

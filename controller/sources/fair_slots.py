@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from controller.sources.buckets import Buckets, Rate
+from controller.sources.rate_limits import KeyedRateLimiter, Rate
 from shared.fair_queue import FairQueue
 
 _MINUTE_S = 60
@@ -26,12 +26,12 @@ class FairSlots:
     per_minute: int = 0
     _waiting: FairQueue[str, _Waiter] = field(default_factory=FairQueue, init=False)
     _held: Counter[str] = field(default_factory=Counter, init=False)
-    _buckets: Buckets | None = field(default=None, init=False)
+    _limiter: KeyedRateLimiter | None = field(default=None, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.per_minute:
-            self._buckets = Buckets(Rate(self.per_minute / _MINUTE_S, self.per_minute), self.clock)
+            self._limiter = KeyedRateLimiter(Rate(self.per_minute / _MINUTE_S, self.per_minute), self.clock)
 
     @asynccontextmanager
     async def slot(self, namespace: str) -> AsyncIterator[None]:
@@ -53,9 +53,9 @@ class FairSlots:
 
     def wait_s(self, namespace: str) -> float:
         """Return how many seconds the rate limit alone would delay another piece of work of a namespace."""
-        if self._buckets is None or not namespace:
+        if self._limiter is None or not namespace:
             return 0.0
-        return self._buckets.wait_s(namespace, self._waiting.waiting(namespace))
+        return self._limiter.wait_s(namespace, self._waiting.waiting(namespace))
 
     def _give_back(self, namespace: str) -> None:
         self._held -= Counter([namespace])
@@ -74,7 +74,7 @@ class FairSlots:
     def _may_begin(self, namespace: str) -> bool:
         if self._held[namespace] >= self.most - self._held.total():
             return False
-        wait_s = self._buckets.draw(namespace) if self._buckets is not None and namespace else 0.0
+        wait_s = self._limiter.draw(namespace) if self._limiter is not None and namespace else 0.0
         if wait_s:
             self._serve_in(wait_s)
         return not wait_s

@@ -8,7 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.sources.listings import PART_KEY, WHOLE_KEY, Packed, apply_part, pack_selected, unpack, unpack_part
+from controller.sources.packed_manifests import (
+    PART_KEY,
+    WHOLE_KEY,
+    PackedManifest,
+    apply_part,
+    pack_selected,
+    unpack,
+    unpack_part,
+)
 from shared.errors import NameConflict, SourceChanged, TooManyManifests
 from shared.kube.collection import get_object
 from shared.kube.edit import create_if_missing, delete_if_present
@@ -124,7 +132,7 @@ class Manifests:
         oldest_s = self.clock() - 3600
         self._stored_at = {digest: at for digest, at in self._stored_at.items() if at > oldest_s}
 
-    def _require_room(self, packed: Sequence[Packed], charged_to: str) -> None:
+    def _require_room(self, packed: Sequence[PackedManifest], charged_to: str) -> None:
         if not charged_to or not self.namespace_bytes:
             return
         new = sum(len(item.body) for item in packed if item.digest not in self._charged)
@@ -174,7 +182,7 @@ class Manifests:
         """The API path of the ConfigMaps."""
         return f"/api/v1/namespaces/{self.namespace}/configmaps"
 
-    def _config_map(self, packed: Packed, charged_to: str) -> dict[str, object]:
+    def _config_map(self, packed: PackedManifest, charged_to: str) -> dict[str, object]:
         annotations = {
             URI: packed.uri,
             REVISION: packed.revision,

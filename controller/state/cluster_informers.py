@@ -33,8 +33,8 @@ from shared.api.kinds import (
 from shared.api.model_cache import ModelCache
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import ModelNode
+from shared.dra import RESOURCE_CLAIMS, ResourceClaim
 from shared.kube.cache import Cache
-from shared.model_devices import RESOURCE_CLAIMS, ResourceClaim
 from shared.names import INJECTED_LABEL, USER_LABEL
 
 AGENT_LABEL = "app.kubernetes.io/component=agent"

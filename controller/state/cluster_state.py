@@ -15,7 +15,7 @@ from controller.state.changes import (
     node_matters,
     user_matters,
 )
-from controller.state.devices.device_claims import DeviceClaims
+from controller.state.dra.watched_claims import WatchedResourceClaims
 from controller.state.index import Index
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.kinds.ownership import Ownership
@@ -78,7 +78,7 @@ class ClusterState:
     waiting_pods: WaitingPods = field(default_factory=WaitingPods, init=False)
     held_revisions: HeldRevisions = field(init=False)
     unplaced: UnplacedEntries = field(init=False)
-    device_claims: DeviceClaims = field(init=False)
+    device_claims: WatchedResourceClaims = field(init=False)
     _model_caches_in: Index[str, Key] = field(default_factory=Index, init=False)
 
     def __post_init__(self, allowed: AllowedSources, files: Selection) -> None:
@@ -100,7 +100,7 @@ class ClusterState:
         self.statuses = EntryStatuses(self.model_nodes)
         self.listed = ListedEntries(self.model_nodes)
         self.volumes = ModelVolumes()
-        self.device_claims = DeviceClaims(self.changed.device_claim.emit)
+        self.device_claims = WatchedResourceClaims(self.changed.device_claim.emit)
         self.pod_users = PodUsers(self.users, self.store_root, self.models.same_id, self.volumes.paths_of)
         self.unplaced = UnplacedEntries(self.changed.unplaced)
 

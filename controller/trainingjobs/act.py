@@ -3,25 +3,23 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from controller.claimtemplates.templates import VolumeClaimTemplate, is_controlled
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import StaleError, replace_part, require_current
 from controller.provisioning.exclusive_names import create_exclusively
-from controller.trainingjobs.kinds import TrainingPod
 from controller.trainingjobs.replicas import JOB_LABEL, JobReplica, job_service, replica_claim, replica_pod
 from controller.trainingjobs.report import READY, is_problem
+from controller.trainingjobs.training_pod import TrainingPod
 from shared.api.core import claims_in, pods_in
 from shared.api.kinds import TRAINING_JOB
 from shared.api.meta import condition_of
 from shared.api.training_job import TrainingJob, TrainingJobStatus
+from shared.json_object import Json
 from shared.kube.collection import list_metadata
 from shared.kube.edit import delete_if_present
 from shared.kube.objects import Meta, Object
 from shared.kube.transport import Kube
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

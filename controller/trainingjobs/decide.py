@@ -16,9 +16,9 @@ from typing import TypeAlias
 from controller.claimtemplates.templates import VolumeClaimTemplate
 from controller.manager.actions import Requeue
 from controller.manager.poll_delay import poll_delay_s
-from controller.trainingjobs.kinds import TrainingPod
 from controller.trainingjobs.outcome import JobOutcome, deadline_of, failed_pods, has_ended, outcome_of
 from controller.trainingjobs.replicas import JobReplica
+from controller.trainingjobs.training_pod import TrainingPod
 from controller.trainingjobs.view import ReplicaView, TrainingJobView
 from shared.kube.objects import Meta
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controller.trainingjobs.kinds import TrainingPod
 from controller.trainingjobs.replicas import MASTERS
+from controller.trainingjobs.training_pod import TrainingPod
 from controller.trainingjobs.view import ReplicaView, TrainingJobView
 from shared.api.meta import holds
 from shared.api.training_job import RestartPolicy, TrainingJobStatus

@@ -85,7 +85,7 @@ class TrainingJobReconciler:
             case DeletePods(seen):
                 await self._delete_pods(view.job, seen)
             case DeleteTrainingJob(seen):
-                _log.info("training_job_expired", job=f"{key.namespace}/{key.name}")
+                _log.info("training_job_expired", training_job=f"{key.namespace}/{key.name}")
                 await self.actor.delete_job(seen)
             case WriteJobStatus():
                 await self._write_status(key, view, action)
@@ -177,20 +177,20 @@ class TrainingJobReconciler:
         self.requested.done(key, wanted)
         self.observer.recent.note(wanted)
         self.observer.failures.forget((wanted.job_uid, replica.role))
-        _log.info("claim_created", namespace=wanted.namespace, claim=wanted.claim)
+        _log.info("replica_claim_created", namespace=wanted.namespace, claim=wanted.claim)
 
     def _claim_failed(
         self, key: TrainingJobKey, wanted: ReplicaClaimKey, replica: JobReplica, error: KubeError
     ) -> None:
         """After a refusal, hold back the role's other claims, which would be refused, too."""
-        _log.warning("claim_not_created", namespace=wanted.namespace, claim=wanted.claim, error=str(error))
+        _log.warning("replica_claim_not_created", namespace=wanted.namespace, claim=wanted.claim, error=str(error))
         self._note(key, (wanted.job_uid, replica.role), error)
         if not error.retryable:
             self.requested.withdraw(key, lambda other: other.role == replica.role)
         self.enqueue(key)
 
     def _note(self, key: TrainingJobKey, failure: FailureKey, error: KubeError) -> None:
-        _log.warning("training_part_refused", job=f"{key.namespace}/{key.name}", error=str(error))
+        _log.warning("training_job_object_refused", training_job=f"{key.namespace}/{key.name}", error=str(error))
         self.observer.failures.note(failure, error)
         self._failed.setdefault(key, set()).add(failure)
 

@@ -15,9 +15,9 @@ from controller.claimtemplates.templates import (
     templates_without_volume,
 )
 from shared.api.training_job import GROUP, VERSION, ReplicaSpec, TrainingJob
+from shared.json_object import Json
 from shared.kube.objects import Meta
 
-Json = dict[str, Any]
 JOB_LABEL = "larder.dev/training-job"  # on every object of a job; the value is the job's name
 KUBEFLOW = "training.kubeflow.org"
 LONGEST_NAME = 63  # of a pod, because it is also its host name

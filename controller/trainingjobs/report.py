@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from controller.manager.conditions import ConditionUpdate, progress, with_conditions
+from controller.manager.conditions import ConditionUpdate, kstatus_condition, with_conditions
 from controller.provisioning.provision_queue import ordinal_bound
 from controller.trainingjobs.decide import UNBOUND_S, WriteJobStatus
 from controller.trainingjobs.outcome import JobOutcome, failed_pods, has_ended
@@ -84,7 +84,7 @@ def _conditions(view: TrainingJobView, outcome: JobOutcome | None, now: datetime
     suspended, running = view.job.spec.run_policy.suspend, sum(1 for pod in view.pods if pod.phase == "Running")
     yield ready
     if ready.status != "True" and not suspended:
-        yield progress(ready, stalled=ready.reason in _STUCK)
+        yield kstatus_condition(ready, stalled=ready.reason in _STUCK)
     yield ConditionUpdate("Running", "True" if running else "False", ready.reason, f"{running} pods run")
     failed = [] if suspended else [pod.metadata.name for pod in failed_pods(view)]
     restarting = failed or (holds(before, "Restarting") and ready.reason != "Running" and not suspended)
@@ -100,7 +100,7 @@ def _ended(before: list[Condition], outcome: JobOutcome) -> Iterator[ConditionUp
     reason, message = outcome.reason, outcome.message
     yield ConditionUpdate(READY, "True" if outcome.succeeded else "False", reason, message)
     if not outcome.succeeded:
-        yield progress(ConditionUpdate(READY, "False", reason, message), stalled=True)
+        yield kstatus_condition(ConditionUpdate(READY, "False", reason, message), stalled=True)
     for kind in ("Running", "Restarting"):
         if condition_of(before, kind) is not None:
             yield ConditionUpdate(kind, "False", reason, message)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from controller.state.index import Index
 from controller.state.signal import Signal
 from controller.trainingjobs.keys import TrainingJobKey
-from controller.trainingjobs.kinds import TrainingPod
 from controller.trainingjobs.outcome import has_ended
+from controller.trainingjobs.training_pod import TrainingPod
 from shared.api.training_job import TrainingJob
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Meta, Object

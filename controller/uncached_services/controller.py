@@ -15,7 +15,7 @@ from shared.api.core import PODS, Pod
 def uncached_services_controller(reconciler: UncachedServiceReconciler) -> Controller[UncachedServiceKey]:
     """Return the controller; of the pods that it watches, it keeps those that were left with their own download."""
     return Controller(
-        name="uncached-services",
+        name="uncached_services",
         key=UncachedServiceKey,
         all_keys=lambda: _services(reconciler.pods.values()),
         for_=tuple(on(pods.changed, itself, informer=_informer(pods)) for pods in reconciler.pods.values()),

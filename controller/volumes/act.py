@@ -5,7 +5,7 @@ from typing import Any
 
 from controller.placement.volume_names import is_our_claim, volume_names
 from controller.provisioning.exclusive_names import NAME_CONFLICT, RefusedName, create_exclusively, name_taken
-from controller.volumes.templates import VolumeManifest
+from controller.volumes.objects import VolumeManifest
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
 from shared.kube.collection import get_object
 from shared.kube.edit import delete_if_present

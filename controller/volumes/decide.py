@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from controller.manager.actions import DeleteClaim, Requeue, Withdraw
 from controller.provisioning.provision_queue import ordinal_bound
-from controller.volumes.templates import VolumeManifest
+from controller.volumes.objects import VolumeManifest
 from controller.volumes.view import VolumeView
 from shared.api.core import BOUND, PersistentVolume, PersistentVolumeClaim
 

@@ -18,7 +18,7 @@ from controller.provisioning.creation_failure import CreationFailure
 from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
 from controller.volumes.keys import VolumeKey
-from controller.volumes.templates import VolumeManifest, VolumeTemplate
+from controller.volumes.objects import VolumeManifest, VolumeTemplate
 from controller.volumes.view import VolumeView
 from shared.api.core import BOUND, Pod, pods_in
 from shared.api.kinds import CLUSTER_MODEL_CACHE

@@ -13,8 +13,8 @@ from controller.provisioning.provision_queue import ProvisionOrder
 from controller.volumes.act import VolumeActor
 from controller.volumes.decide import Action, DeleteVolume, ListPods, Provision, ReportReason, decide
 from controller.volumes.keys import VolumeKey
+from controller.volumes.objects import VolumeManifest
 from controller.volumes.observe import VolumeObserver
-from controller.volumes.templates import VolumeManifest
 from controller.volumes.view import VolumeView
 
 _log = structlog.get_logger()

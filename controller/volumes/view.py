@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from controller.provisioning.creation_failure import CreationFailure
 from controller.volumes.keys import VolumeKey
-from controller.volumes.templates import VolumeManifest
+from controller.volumes.objects import VolumeManifest
 from shared.api.core import PersistentVolume, PersistentVolumeClaim, Pod
 
 

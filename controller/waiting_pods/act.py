@@ -11,12 +11,12 @@ from controller.waiting_pods.keys import WaitingKey
 from controller.waiting_pods.observe import has_files
 from shared.api.core import NODES, Node, Pod
 from shared.api.model_node import PATH, ModelNode
+from shared.json_object import Json
 from shared.kube.collection import decode, get_object
 from shared.kube.errors import NotFound
 from shared.kube.objects import timestamp
 from shared.kube.transport import Kube
 
-Json = dict[str, Any]
 CONDITION = "larder.dev/ModelMissing"
 REASON = "ModelMissing"
 _ATTEMPTS = 3

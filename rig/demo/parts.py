@@ -2,12 +2,10 @@
 
 import base64
 import json
-from typing import Any
 
 from rig.pods import kserve_pod, plain_pod
 from shared.devices.annotation import ANNOTATION
-
-Json = dict[str, Any]
+from shared.json_object import Json
 
 GPU = {"nvidia.com/gpu.product": "NVIDIA-H100"}
 NODES: dict[str, dict[str, str]] = {"gpu-a": GPU, "gpu-b": GPU, "cpu-c": {}}

@@ -17,10 +17,10 @@ from controller.cli.status.observe import read_models
 from controller.cli.status.report import ModelOnNode, ModelReport
 from controller.cli.status.show import View, Writer
 from rig.demo import parts
-from rig.demo.parts import Json
 from rig.errors import StartFailed
 from shared.api.model_node import Phase
 from shared.devices.annotation import ANNOTATION
+from shared.json_object import Json
 from shared.kube.errors import KubeError
 from shared.kube.transport import Kube, connect
 from shared.names import NODE_PREFIXES, READY_PREFIX
@@ -78,8 +78,8 @@ async def _watch(console: Console, kube: Kube) -> None:
             Writer(console, View()).show_table(reports)
             return
         if time.monotonic() > deadline:
-            troubles = "; ".join(t for r in reports for t in r.troubles)
-            raise StartFailed(f"not all nodes were ready within {_READY_S:.0f} s: {troubles}")
+            problems = "; ".join(t for r in reports for t in r.problems)
+            raise StartFailed(f"not all nodes were ready within {_READY_S:.0f} s: {problems}")
         await asyncio.sleep(_STEP_S)
 
 

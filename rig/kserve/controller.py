@@ -14,6 +14,7 @@ from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
 from rig.running import RunningProcess
 from rig.webhooks_of_others import wait_served
+from shared.json_object import Json
 
 _READY_S = 120.0
 _SERVED_S = 60.0
@@ -72,5 +73,5 @@ class KServe(RunningProcess):
         return f"https://{LOOPBACK}:{port}"
 
     @staticmethod
-    def _posted(manifest: manifests.Json) -> tuple[str, manifests.Json]:
+    def _posted(manifest: Json) -> tuple[str, manifests.Json]:
         return manifests.collection_of(manifest), manifest

@@ -4,9 +4,10 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
+
+from shared.json_object import Json
 
 NAMESPACE = "kserve"
 _REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
@@ -19,7 +20,6 @@ _COLLECTIONS = {
     "MutatingWebhookConfiguration": f"{_REGISTRATION}/mutatingwebhookconfigurations",
     "ValidatingWebhookConfiguration": f"{_REGISTRATION}/validatingwebhookconfigurations",
 }
-Json = dict[str, Any]
 
 
 def collection_of(manifest: Json) -> str:

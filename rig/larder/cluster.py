@@ -10,6 +10,7 @@ from rig import agents
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
+from rig.fake_nodes import Nodes
 from rig.held_link import HeldLink
 from rig.larder import objects
 from rig.larder.programs import (
@@ -24,7 +25,6 @@ from rig.larder.programs import (
     answers,
 )
 from rig.larder.webhooks import AtUrl, WebhookSettings
-from rig.nodes import Nodes
 from rig.processes import wait_until
 from rig.running import Running
 

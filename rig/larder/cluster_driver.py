@@ -14,9 +14,9 @@ from rig.larder.objects import create, path_of
 from rig.model import write_model
 from rig.processes import wait_until
 from rig.s3 import S3
+from shared.json_object import Json
 from shared.names import snapshot_path
 
-Json = dict[str, Any]
 TIMEOUT_S = 300.0
 _STATE = {"ModelCache": "storageStatus", "ClusterModelCache": "storageStatus"}
 

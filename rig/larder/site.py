@@ -9,11 +9,12 @@ import httpx
 from rig.api import Api
 from rig.errors import CallRefused
 from rig.larder.cluster import LarderCluster
-from rig.larder.cluster_driver import ClusterDriver, Json
+from rig.larder.cluster_driver import ClusterDriver
 from rig.larder.objects import KINDS
 from rig.larder.programs import ControllerProgram
 from rig.processes import tail
 from rig.source_fixtures import FileServer
+from shared.json_object import Json
 
 _PODS = "/api/v1/namespaces/default/pods"
 _MOST_EVENTS, _LOG_LINES = 60, 40

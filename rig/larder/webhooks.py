@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from controller.admission.model_injector.annotations import INJECT
-from controller.admission.pods.pod_annotations import POD_KEYS, Json
+from controller.admission.pods.pod_annotations import POD_KEYS
 from controller.admission.rules.registered import RULES
 from controller.admission.server import INJECT_PATH, MUTATE_JOBS_PATH, MUTATE_PATH, VALIDATE_PATH, path_with
 from controller.replica_claims.annotation import TEMPLATES_ANNOTATION
 from shared.devices.annotation import ANNOTATION as DEVICE_INFO
 from shared.devices.scheduler import SCHEDULER_NAME
+from shared.json_object import Json
 from shared.names import INJECTED_LABEL, USES_PREFIX
 
 INJECTOR = "model-injector"

@@ -8,12 +8,13 @@ from typing import Any
 from rig.api import Api
 from rig.errors import CallRefused, StartFailed
 from rig.helm import LARDER, LARDER_CRDS
-from rig.larder.cluster_driver import ClusterDriver, Json
+from rig.larder.cluster_driver import ClusterDriver
 from rig.larder.objects import open_to_services, refused_group
 from rig.larder.programs import ADMISSION_TIMEOUT_S
 from rig.node.cluster import NodeCluster
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.machine import STORE
+from shared.json_object import Json
 
 NAMESPACE = "larder-system"
 RELEASE, CRDS_RELEASE = "larder", "larder-crds"

@@ -16,7 +16,8 @@ from rig.module_files import ModuleFiles
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
 from rig.running import RunningProcess
-from rig.webhooks_of_others import Json, wait_served, webhooks_at
+from rig.webhooks_of_others import wait_served, webhooks_at
+from shared.json_object import Json
 
 _UNSHARE = "/usr/bin/unshare"
 _READY_S = 120.0

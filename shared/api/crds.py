@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from shared.api.kinds import DEFINITIONS, Definition
-from shared.api.meta import Json
 from shared.api.schema import structural
+from shared.json_object import Json
 
 # Until a controller writes a status, kstatus must report the object as in progress, not as current.
 _NOT_OBSERVED = {"observedGeneration": -1}

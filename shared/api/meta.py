@@ -8,7 +8,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from shared import quantity
 
-Json = dict[str, Any]
 RECONCILING, STALLED = ABNORMAL = ("Reconciling", "Stalled")  # of kstatus; present only while they are True
 
 

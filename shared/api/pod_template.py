@@ -1,8 +1,7 @@
 """The schema of a pod template in our kinds: the fields that Larder reads, and all others unchecked."""
 
-from typing import Any
+from shared.json_object import Json
 
-Json = dict[str, Any]
 KEEP: Json = {"x-kubernetes-preserve-unknown-fields": True}
 _NAME = {"type": "string", "maxLength": 63, "description": "Name of the container."}
 _TEXTS: Json = {"type": "object", "nullable": True, "additionalProperties": {"type": "string"}}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shared.api.crds import crd
 from shared.api.kinds import DEFINITIONS, Definition
-from shared.api.meta import Json
+from shared.json_object import Json
 
 _HEAD = """\
 <!-- Made by `make crds` from the Structs in shared/api. Change them, not this file. -->

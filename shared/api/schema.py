@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from shared.api.meta import Json
+from shared.json_object import Json
 
 _DROPPED = ("title", "default", "propertyNames")
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"

@@ -5,7 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shared.api.meta import ApiStruct, Json
+from shared.api.meta import ApiStruct
+from shared.json_object import Json
 from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.attempts import FAILED, INTERRUPTED
 from shared.metadata.reading.termination_message import Reading, decode_reading

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from shared.backoff import Backoff
+from shared.json_object import Json
 from shared.kube.collection import decode
 from shared.kube.errors import AlreadyExists, Busy, Conflict, NotFound, Refused, Unreachable
 from shared.kube.transport import APPLY_PATCH, MERGE_PATCH, Kube
 
-Json = dict[str, Any]
 _UNTYPED = "failed to create typed patch object"  # comes with status 500 for a field that the kind does not have
 _UNPROCESSABLE = 422
 _PAUSE = Backoff(first_s=0.02, cap_s=0.5)

@@ -7,7 +7,7 @@ from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.formats.tensors import Packing
 from shared.metadata.model_metadata import ParametersFrom
-from shared.metadata.selection import Weights
+from shared.metadata.weights import Weights
 
 MOST_PARAMETERS = 2**50  # more than any real model has
 _MAX_BYTES = 8 * MOST_PARAMETERS

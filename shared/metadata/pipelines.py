@@ -9,8 +9,8 @@ from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.formats.tensors import TensorTotals
 from shared.metadata.model_metadata import Component
-from shared.metadata.selection import Weights, select_weights
-from shared.metadata.weights import count_safetensors
+from shared.metadata.weight_headers import count_safetensors
+from shared.metadata.weights import Weights, select_weights
 
 # Classes of parts without weights.
 _NO_WEIGHTS = ("Scheduler", "Tokenizer", "TokenizerFast", "Processor", "FeatureExtractor", "ImageProcessor",

@@ -16,8 +16,8 @@ from shared.metadata.formats.gguf_config import config_of_gguf, quantization_of_
 from shared.metadata.formats.tensors import Packing, TensorTotals
 from shared.metadata.model_metadata import Adapter, Metadata
 from shared.metadata.pipelines import components_of, estimate_components, is_whole
-from shared.metadata.selection import Weights, select_weights
-from shared.metadata.weights import count_gguf, count_safetensors
+from shared.metadata.weight_headers import count_gguf, count_safetensors
+from shared.metadata.weights import Weights, select_weights
 
 _TYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64", "F8_E4M3": "float8_e4m3fn",
           "F8_E5M2": "float8_e5m2", "I8": "int8"}  # fmt: skip

@@ -1,65 +1,92 @@
-"""Reads the headers of all weight files, several at a time, each by one or two small reads."""
+"""Selects the weights among the files of a model: one set, even if a repository has several."""
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from shared.metadata.files import ModelFiles
-from shared.metadata.formats.gguf import GgufHeader, read_gguf
-from shared.metadata.formats.safetensors import FIRST_BYTES, PREFIX_BYTES, count_header, header_bytes, whole_header
-from shared.metadata.formats.tensors import TensorTotals
-from shared.metadata.selection import Weights
-
-_AT_A_TIME = 12
-_SMALL_BYTES = 4 * FIRST_BYTES
+_SHARD = re.compile(r"^(?P<stem>.*?)-(?P<number>\d{5,6})-of-(?P<of>\d{5,6})$")
+_PART = re.compile(r"^(?P<stem>consolidated)\.\d\d$")  # the name of a part in the style of Meta
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+_NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "rng_state", "scaler")
+_FORMATS = ("safetensors", "gguf", "pytorch", "onnx")
+_MAX_SHARDS = 2_000
+_USUAL, _CONSOLIDATED, _OTHER = range(3)  # ranks of names
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
-    """The beginning of a file, long enough for a small header; `length` is the length of its JSON."""
+class Weights:
+    """The weights: the format (empty without weights), the sorted files to read, and their size in bytes.
 
-    path: str
-    beginning: bytes
-    length: int
+    `whole` is whether all parts that the names announce are present; `index` is the path of the shard index.
+    """
+
+    format: str = ""
+    files: tuple[str, ...] = ()
+    size_bytes: int = 0
+    whole: bool = True
 
     @property
-    def missing_bytes(self) -> int:
-        return max(0, PREFIX_BYTES + self.length - len(self.beginning))
+    def index(self) -> str:
+        """The path of the shard index, by the name of the first file; empty if it is not a shard."""
+        folder, slash, name = self.files[0].rpartition("/") if self.files else ("", "", "")
+        shard = _SHARD.match(name.rpartition(".")[0])
+        return f"{folder}{slash}{shard['stem']}.{name.rpartition('.')[2]}.index.json" if shard else ""
 
 
-def count_safetensors(files: ModelFiles, weights: Weights, totals: TensorTotals) -> None:
-    """Add the tensors of all files to the totals. Raises LarderError; if several files fail, the first file's.
+def select_weights(sizes: Mapping[str, int], *, pipeline: tuple[str, ...] = ()) -> Weights:
+    """Return the weights of a model, or those in the folders of a pipeline.
 
-    The files are counted in their order, so a name that has several shapes always gives the same totals. At most one
-    large header is in memory.
+    Among several sets in a folder, one with a usual name such as `model` wins, then `consolidated`, then the first by
+    name. Safetensors files that all have other names, such as `model.fp16`, count as one set.
     """
-    paths = weights.files
-    with ThreadPoolExecutor(min(_AT_A_TIME, len(paths)), thread_name_prefix="metadata") as pool:
-        for start in range(0, len(paths), _AT_A_TIME):
-            for head in pool.map(partial(_read_head, files), paths[start : start + _AT_A_TIME]):
-                _count(files, head, totals)
+    for kind in _FORMATS:
+        by_folder: defaultdict[str, list[str]] = defaultdict(list)
+        for path in sizes:
+            if _format_of(path) == kind:
+                by_folder[path.rpartition("/")[0]].append(path)
+        chosen = [path for folder in (pipeline or ("",)) for path in _one_set(by_folder.get(folder, []), kind)]
+        if not chosen and not pipeline and by_folder:
+            chosen = _one_set(by_folder[min(by_folder)], kind)
+        if chosen:
+            files = tuple(sorted(chosen))[:_MAX_SHARDS]
+            return Weights(kind, files, sum(sizes[path] for path in files), _is_whole(files))
+    return Weights()
 
 
-def _read_head(files: ModelFiles, path: str) -> _Head:
-    size = files.sizes[path]
-    beginning = files.read(path, 0, min(FIRST_BYTES, size))
-    head = _Head(path, beginning, header_bytes(path, beginning, size))
-    if head.missing_bytes and len(beginning) + head.missing_bytes <= _SMALL_BYTES:
-        return replace(head, beginning=beginning + files.read(path, len(beginning), head.missing_bytes))
-    return head
+def _is_whole(files: tuple[str, ...]) -> bool:
+    shards = [shard for path in files if (shard := _SHARD.match(path.rpartition(".")[0]))]
+    there = Counter(shard["stem"] for shard in shards)
+    return all(there[shard["stem"]] == int(shard["of"]) for shard in shards)
 
 
-def _count(files: ModelFiles, head: _Head, totals: TensorTotals) -> None:
-    rest = files.read(head.path, len(head.beginning), head.missing_bytes) if head.missing_bytes else b""
-    data_bytes = files.sizes[head.path] - PREFIX_BYTES - head.length
-    count_header(head.path, whole_header(head.path, head.beginning, rest, head.length), data_bytes, totals)
+def _format_of(path: str) -> str:
+    name = path.rpartition("/")[2].lower()
+    if name.endswith(".safetensors"):
+        return "safetensors"
+    if name.endswith(".gguf"):
+        return "" if name.startswith("mmproj") else "gguf"
+    if name.endswith(_PICKLES) and not name.startswith(_NOT_WEIGHTS):
+        return "pytorch"
+    return "onnx" if name.endswith(".onnx") else ""
 
 
-def count_gguf(files: ModelFiles, weights: Weights, totals: TensorTotals) -> GgufHeader:
-    """Add the tensors of all parts to the totals and return the header of the first."""
+def _one_set(paths: list[str], kind: str) -> list[str]:
+    sets: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        stem = path.rpartition("/")[2].rpartition(".")[0]
+        shard, part = _SHARD.match(stem), _PART.match(stem)
+        key = f"{shard['stem']}/{shard['of']}" if shard else part["stem"] if part else stem
+        sets.setdefault(key, []).append(path)
+    if not sets:
+        return []
+    best = min(sets, key=lambda key: (_rank(key.partition("/")[0]), key))
+    if kind == "safetensors" and _rank(best.partition("/")[0]) == _OTHER:
+        return [path for group in sets.values() for path in group]
+    return sets[best]
 
-    def read_one(path: str) -> GgufHeader:
-        return read_gguf(path, files.sizes[path], lambda offset, count: files.read(path, offset, count), totals)
 
-    first, *_ = [read_one(path) for path in weights.files]
-    return first
+def _rank(stem: str) -> int:
+    if stem in ("model", "diffusion_pytorch_model", "pytorch_model", "adapter_model"):
+        return _USUAL
+    return _CONSOLIDATED if "consolidated" in stem else _OTHER

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from shared.errors import PickleRefused, StoreFailure
-from shared.safe_files.kinds import why_unsafe
+from shared.safe_files.file_kinds import why_unsafe
 
 
 def refuse_pickles(files: Mapping[str, Path], uri: str) -> None:

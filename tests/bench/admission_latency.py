@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import httpx
@@ -38,8 +37,8 @@ from rig.model import write_model
 from rig.pods import base_model_pod, plain_pod
 from rig.ports import LOOPBACK
 from rig.processes import wait_until
+from shared.json_object import Json
 
-Json = dict[str, Any]
 Send = Callable[[int], Awaitable[bool]]
 DEFAULTS = (100.0, 20.0)
 MODEL = "bench"

@@ -25,8 +25,8 @@ from controller.placement.groups import NodeLimits
 from controller.sources.credentials import Secrets
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_offers import DeviceOffers
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
+from controller.state.dra.resource_slices import ResourceSliceReader
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader
 from controller.state.progress import ProgressTracker
@@ -177,8 +177,8 @@ async def main(scale: Scale) -> None:
             kube,
             LiveReader(kube),
             "/var/lib/larder",
-            DeviceUsers(kube, enabled=False),
-            DeviceOffers(kube, enabled=False),
+            ResourceClaimUsers(kube, enabled=False),
+            ResourceSliceReader(kube, enabled=False),
         )
         grants = GrantsReconciler(cluster, kube, progress, set(), lambda _: None, 120, 600)
         await measure(cluster, scale, observer, ModelObserver(cluster, resolver, progress, drift), grants)

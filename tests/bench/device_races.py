@@ -30,9 +30,10 @@ from controller.extender.reservations import EXPIRES_S
 from controller.extender.wire import ExtenderBindingArgs
 from shared.devices.annotation import ANNOTATION
 from shared.errors import LarderError
+from shared.json_object import Json
 from tests.builders.api_server import connected
 from tests.builders.device_replica import DeviceReplica
-from tests.builders.devices import CARD, Json, card
+from tests.builders.devices import CARD, card
 from tests.builders.lease_server import BindingServer, LaterClock, status
 
 CARDS = {card(place): 1 for place in "ab"}

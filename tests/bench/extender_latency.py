@@ -35,10 +35,10 @@ from rig.ports import LOOPBACK
 from rig.processes import wait_until
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import SCHEDULER_NAME
+from shared.json_object import Json
 from tests.bench.admission_latency import Series, administrator, confine, cpu_s, print_result, steadily
 from tests.bench.unplaced_pods import describe_unplaced
 
-Json = dict[str, Any]
 DEFAULTS = (1000.0, 100.0, 10.0)
 PODS = "/api/v1/namespaces/default/pods"
 OWN_LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

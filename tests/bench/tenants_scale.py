@@ -22,8 +22,8 @@ from controller.nodes.wanted import find_unplaced
 from controller.placement.groups import NodeLimits
 from controller.placement.shares import ModelNodeCapacity
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_offers import DeviceOffers
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
+from controller.state.dra.resource_slices import ResourceSliceReader
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader
 from shared.api.base_model import BaseModel, BaseModelSpec, BaseModelStatus, Storage
@@ -110,8 +110,8 @@ async def main(models: int, nodes: int) -> None:
             kube,
             LiveReader(kube),
             "/var/lib/larder",
-            DeviceUsers(kube, enabled=False),
-            DeviceOffers(kube, enabled=False),
+            ResourceClaimUsers(kube, enabled=False),
+            ResourceSliceReader(kube, enabled=False),
         )
         with timed(f"a look at a node with {models} models of one namespace"):
             spec = place(observer, cluster, names[0])

@@ -1,9 +1,9 @@
 """Describes pods that were not placed on a node in time."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
 
-Json = dict[str, Any]
+from shared.json_object import Json
+
 Get = Callable[[str], Awaitable[Json]]
 _NAMESPACE = "/api/v1/namespaces/default"
 _MOST = 20

@@ -21,10 +21,10 @@ from rig.binaries import find
 from rig.control_plane import ControlPlane
 from rig.larder.cluster import LarderCluster, LarderOptions
 from rig.larder.programs import ControllerProgram
-from shared.model_devices import DRIVER, RESOURCES
+from shared.dra import DRIVER, RESOURCES
+from shared.json_object import Json
 from tests.bench.admission_latency import administrator, cpu_s
 
-Json = dict[str, Any]
 DEFAULT = 10_000
 NODES = 100
 OTHER = "gpu.example.com"

@@ -9,9 +9,9 @@ from typing import Any
 
 from aiohttp import web
 
+from shared.json_object import Json
 from shared.kube.transport import Kube, connect
 
-Json = dict[str, Any]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _FAREWELL_S = 60
 

@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from controller.claims.decide import Action, WriteClaimStatus, decide
-from controller.claims.kinds import (
+from controller.claims.read_request import request_of
+from controller.claims.status import claim_status
+from controller.claims.view import ClaimView
+from controller.jobs.observed_jobs import (
     ClaimPod,
     ClaimPodSpec,
     ClaimSource,
@@ -19,9 +22,6 @@ from controller.claims.kinds import (
     PodStatus,
     Terminated,
 )
-from controller.claims.read_request import request_of
-from controller.claims.status import claim_status
-from controller.claims.view import ClaimView
 from controller.placement.claim_place import place_of
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ClaimSpec, ClaimStatus, ObservedCondition, PersistentVolumeClaim

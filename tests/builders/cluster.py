@@ -53,8 +53,7 @@ from shared.api.core import (
 )
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.api.model_node import Claim, Entry, EntryStatus, ModelNode, ModelNodeSpec, ModelNodeStatus
-from shared.kube.objects import Meta
-from shared.model_devices import (
+from shared.dra import (
     DRIVER,
     AllocatedDevice,
     AllocatedDevices,
@@ -64,6 +63,7 @@ from shared.model_devices import (
     ResourceClaimStatus,
     device_name,
 )
+from shared.kube.objects import Meta
 from shared.names import snapshot_path
 from shared.sources.settings import SourceSettings
 

@@ -11,8 +11,8 @@ from controller.extender.device_objects import DeviceNode, DevicePod
 from shared.devices.annotation import ANNOTATION
 from shared.devices.info import NodeInfo
 from shared.devices.scheduler import SCHEDULER_NAME
+from shared.json_object import Json
 
-Json = dict[str, Any]
 CARD = "resource/group/gpu/0/cards"
 
 

@@ -10,8 +10,9 @@ from aiohttp import web
 
 from controller.extender.reservations import RESERVED_ANNOTATION
 from shared.devices.scheduler import NAMESPACE_LABEL
+from shared.json_object import Json
 from tests.builders.api_server import listed
-from tests.builders.devices import Json, pod_json
+from tests.builders.devices import pod_json
 
 OPEN = {NAMESPACE_LABEL: "true"}
 _CONFLICT, _INVALID = 409, 422

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from controller.claims.kinds import ContainerState, ContainerStatus, Job, JobPod, JobStatus, PodStatus, Terminated
-from controller.modelcaches.templates import CACHE_LABEL, TEMPLATE_ANNOTATION, ClaimTemplate
+from controller.jobs.observed_jobs import ContainerState, ContainerStatus, Job, JobPod, JobStatus, PodStatus, Terminated
+from controller.modelcaches.objects import CACHE_LABEL, TEMPLATE_ANNOTATION, ClaimTemplate
 from controller.modelcaches.view import ModelCacheView
 from controller.placement.demand import Resolution
 from controller.placement.demand_of_kind import model_cache_demand

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from controller.claims.kinds import Job, JobStatus
+from controller.jobs.observed_jobs import Job, JobStatus
 from controller.modeloperator.objects import (
     MODEL_LABEL,
     SETTINGS_LABEL,
@@ -17,7 +17,7 @@ from controller.modeloperator.objects import (
     settings_digest,
 )
 from controller.modeloperator.source import wanted_digest
-from controller.modeloperator.view import DownloadedModelView
+from controller.modeloperator.view import ModelObjectView
 from shared.api.core import ClaimSpec, ClaimStatus, ObservedCondition, PersistentVolumeClaim, StorageRequests
 from shared.api.model import Model, ModelObjectStatus, ModelSpec
 from shared.kube.objects import Meta
@@ -88,6 +88,6 @@ def served(wanted: str = "", **fields: Any) -> ModelObjectStatus:
     )
 
 
-def view(found: Model | None = None, **fields: Any) -> DownloadedModelView:
+def view(found: Model | None = None, **fields: Any) -> ModelObjectView:
     found = found or model()
-    return DownloadedModelView(model=found, **({"wanted": wanted_digest(found.spec)} | fields))
+    return ModelObjectView(model=found, **({"wanted": wanted_digest(found.spec)} | fields))

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
-Json = dict[str, Any]
+from shared.json_object import Json
+
 TEMPLATES, GATE = "larder.dev/volume-claim-templates", "larder.dev/volume-claims"
 WORKLOADS: list[Json] = [
     {"apiVersion": "batch/v1", "kind": "Job", "resource": "jobs"},

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controller.inferenceservices.kinds import (
+from controller.inferenceservices.deployment import (
     SERVES_ANNOTATION,
     Deployment,
     DeploymentSpec,

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from controller.claims.kinds import ContainerState, Terminated
+from controller.jobs.observed_jobs import ContainerState, Terminated
 from controller.provisioning.failed_creations import FailedCreations
 from controller.trainingjobs.keys import TrainingJobKey
-from controller.trainingjobs.kinds import TrainingContainer, TrainingPod, TrainingPodStatus
 from controller.trainingjobs.observe import TrainingJobObserver
 from controller.trainingjobs.recent_creations import RecentCreations
 from controller.trainingjobs.state import TrainingJobs
+from controller.trainingjobs.training_pod import TrainingContainer, TrainingPod, TrainingPodStatus
 from controller.trainingjobs.view import QueueState, TrainingJobView
 from shared.api.core import ClaimStatus, PersistentVolumeClaim, PlainCondition
 from shared.api.training_job import ReplicaSpec, RunPolicy, TrainingJob, TrainingJobSpec, TrainingJobStatus

@@ -11,8 +11,9 @@ from rig.api import Api
 from rig.binaries import Binaries
 from rig.control_plane import ControlPlane, Options
 from rig.errors import MissingBinaries
-from rig.helm import LARDER, LARDER_CRDS, Helm, Json, find_helm
+from rig.helm import LARDER, LARDER_CRDS, Helm, find_helm
 from rig.processes import wait_until
+from shared.json_object import Json
 
 NAMESPACE = "larder-system"
 TEAMS = ("team-a", "team-b")

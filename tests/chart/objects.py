@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from rig.helm import Json
+from shared.json_object import Json
 
 
 def only(objects: Iterable[Json], kind: str, name: str) -> Json:

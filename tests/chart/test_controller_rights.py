@@ -7,8 +7,8 @@ import pytest
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import Json
 from rig.processes import wait_until
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE, Render
 from tests.chart.objects import only
 

@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from agent.devices.act import DevicesOfNode
 from agent.devices.decide import RECORD, DeviceObservation, decide
+from agent.devices.node_devices import DevicesOfNode
 from agent.settings import AgentSettings
 from rig import agents
 from rig.agents import AgentPod
 from rig.api import MERGE, Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import LARDER, Helm, Json
+from rig.helm import LARDER, Helm
 from rig.processes import wait_until
 from shared.devices.annotation import ANNOTATION
 from shared.devices.info import NodeInfo
+from shared.json_object import Json
 from shared.kube.transport import connect
 from tests.chart.conftest import NAMESPACE, VALUES, Render
 from tests.chart.objects import environment, kinds, only, pod_specs

@@ -8,14 +8,14 @@ import pytest
 
 from controller.downloads.job import DownloadJobSettings
 from controller.modelcaches.job import DownloadOrder, download_job
-from controller.modelcaches.templates import CACHE_LABEL, ClaimTemplate, StorageManifest
+from controller.modelcaches.objects import CACHE_LABEL, ClaimTemplate, StorageManifest
 from controller.modeloperator.objects import MODEL_LABEL, ModelDownload, claim_manifest, download_manifest
 from controller.modeloperator.source import source_of
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import Json
 from rig.processes import wait_until
+from shared.json_object import Json
 from shared.selection.choice import WHOLE
 from tests.builders.model_caches import cache
 from tests.builders.models_on_claims import model

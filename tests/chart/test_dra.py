@@ -10,9 +10,9 @@ from rig import agents
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import Json
 from rig.processes import wait_until
-from shared.model_devices import RESOURCE_CLAIMS, RESOURCES, SLICES
+from shared.dra import RESOURCE_CLAIMS, RESOURCES, SLICES
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE, TEAMS, Render
 from tests.chart.objects import environment, kinds, only, pod_specs
 

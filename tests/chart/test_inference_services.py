@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from controller.inferenceservices.manifests import autoscaler_of, deployment_of, kube_service_of, path_of
+from controller.inferenceservices.objects import autoscaler_of, deployment_of, kube_service_of, path_of
 from controller.inferenceservices.view import ServedModel
 from controller.state.keys import ModelKey
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import Json
 from rig.processes import wait_until
 from shared.api.inference_service import InferenceService, InferenceServiceSpec, Replicas
+from shared.json_object import Json
 from shared.kube.objects import Meta
 from tests.chart.conftest import NAMESPACE, Render
 from tests.chart.objects import kinds, only

@@ -10,8 +10,8 @@ from rig.agents import AgentPod
 from rig.api import MERGE, Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import Json
 from rig.processes import wait_until
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE
 
 JSON = "application/json"

@@ -12,7 +12,7 @@ from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from rig.api import Api
 from rig.control_plane import ControlPlane
-from rig.helm import Json
+from shared.json_object import Json
 from tests.chart.conftest import Render
 from tests.chart.job_policies import Change, agent_image, changed, controller_client, is_taken
 from tests.chart.objects import only

@@ -25,9 +25,10 @@ from controller.modeloperator.download_metrics import ModelDownloadMetrics
 from controller.modeloperator.state_metrics import model_gauges
 from controller.nodes.eviction_recorder import EvictionMetrics
 from controller.trainingjobs.state_metrics import job_gauges
-from rig.helm import LARDER, Json
+from rig.helm import LARDER
 from shared.api.model_node import Phase
 from shared.errors import FilesInUse, InsufficientStorage, RateLimited
+from shared.json_object import Json
 from shared.kube.objects import Key
 from tests.builders.cluster import cache, controllers_of, fresh_cluster
 from tests.builders.models_on_claims import model

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rig.helm import Json
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE, Render
 from tests.chart.everything import EVERYTHING
 from tests.chart.objects import only, pod_specs

@@ -9,9 +9,9 @@ from controller.replica_claims.gate import CLAIMS_GATE
 from rig.api import MERGE, Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import Json
 from rig.pods import plain_pod
 from rig.processes import wait_until
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE
 
 _PODS = "/api/v1/namespaces/default/pods"

@@ -20,8 +20,9 @@ from rig.api import Api
 from rig.binaries import KUBERNETES_VERSION
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import LARDER, LARDER_CRDS, Helm, Json
+from rig.helm import LARDER, LARDER_CRDS, Helm
 from rig.processes import wait_until
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE, VALUES, Render
 from tests.chart.everything import EVERYTHING
 from tests.chart.objects import KINDS, kinds, pod_specs

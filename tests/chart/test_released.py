@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from controller.settings import ControllerSettings
-from rig.helm import LARDER, LARDER_CRDS, Helm, Json
+from rig.helm import LARDER, LARDER_CRDS, Helm
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE
 from tests.chart.last_release import last_release, last_release_for_todays_images
 from tests.chart.objects import only

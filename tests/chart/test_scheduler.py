@@ -11,10 +11,11 @@ from controller.extender.callers import extender_key
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import LARDER, Helm, Json
+from rig.helm import LARDER, Helm
 from rig.pods import plain_pod
 from rig.processes import wait_until
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE, VALUES, Render
 from tests.chart.everything import EVERYTHING, KEY
 from tests.chart.objects import only

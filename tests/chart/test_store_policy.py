@@ -9,8 +9,8 @@ import pytest
 
 from rig.api import Api
 from rig.errors import CallRefused
-from rig.helm import Json
 from rig.processes import wait_until
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE
 
 ROOT = "/var/lib/larder"

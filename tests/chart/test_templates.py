@@ -14,7 +14,7 @@ from agent.settings import AgentSettings
 from controller.models.finalizers import OWN_FINALIZER
 from controller.settings import ControllerSettings
 from rig.errors import HelmFailed
-from rig.helm import LARDER, LARDER_CRDS, Helm, Json
+from rig.helm import LARDER, LARDER_CRDS, Helm
 from rig.larder.webhooks import (
     AtService,
     WebhookSettings,
@@ -23,6 +23,7 @@ from rig.larder.webhooks import (
     validating_configuration,
 )
 from rig.pki import Authority
+from shared.json_object import Json
 from tests.chart.conftest import NAMESPACE, Render
 from tests.chart.everything import EVERYTHING, KEY
 from tests.chart.objects import environment, kinds, only, pod_specs

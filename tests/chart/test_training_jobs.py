@@ -10,10 +10,11 @@ from controller.trainingjobs.replicas import JobReplica, job_service, replica_cl
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import LARDER, Helm, Json
+from rig.helm import LARDER, Helm
 from rig.processes import wait_until
 from shared.api.training_job import ReplicaSpec, TrainingJob, TrainingJobSpec
 from shared.devices.annotation import ANNOTATION
+from shared.json_object import Json
 from shared.kube.objects import Meta
 from tests.chart.conftest import NAMESPACE, VALUES, Render
 from tests.chart.objects import kinds, only

@@ -8,12 +8,12 @@ import pytest
 
 from controller.claimtemplates.templates import ClaimOwner, claim_body, parse_templates
 from controller.placement.volume_names import SnapshotVolume, waiting_name
-from controller.volumes.templates import VolumeManifest
+from controller.volumes.objects import VolumeManifest
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.helm import Json
 from rig.processes import wait_until
+from shared.json_object import Json
 from shared.names import short_id
 from tests.builders.replica_claims import template
 from tests.chart.conftest import NAMESPACE

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent.reconciler.startup_taint import STARTUP_TAINTS
-from rig.helm import Json
+from shared.json_object import Json
 from tests.chart.conftest import Render
 from tests.chart.everything import EVERYTHING
 from tests.chart.objects import only, pod_specs

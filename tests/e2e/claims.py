@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from rig.larder.cluster_driver import Json
 from rig.node.installation import Installation
+from shared.json_object import Json
 
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 8, "vocab_size": 16,
           "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,

@@ -1,9 +1,9 @@
 """Debug containers, which a tenant may add to a pod and which can mount any of its volumes."""
 
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import Installation
+from shared.json_object import Json
 
 _STRATEGIC = "application/strategic-merge-patch+json"
 

@@ -1,7 +1,7 @@
 """Namespaces that enforce a level of pod security, and the fields that `restricted` requires of pods."""
 
-from rig.larder.cluster_driver import Json
 from rig.node.installation import Installation
+from shared.json_object import Json
 
 SECURITY: Json = {
     "runAsNonRoot": True,

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from rig.errors import StartFailed
-from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import Installation
+from shared.json_object import Json
 from tests.e2e.claims import CONFIG, bind_claim, write_llama
 
 MODELS = "/apis/ome.io/v1beta1/namespaces/{}/basemodels"

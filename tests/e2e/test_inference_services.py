@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from rig.errors import CallRefused, StartFailed
-from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.images import AGENT
 from rig.node.installation import Installation
+from shared.json_object import Json
 from tests.e2e.claims import CONFIG, bind_claim, write_llama
 
 KIND = "InferenceService"

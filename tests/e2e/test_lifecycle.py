@@ -6,9 +6,9 @@ import pytest
 
 from rig.errors import CallRefused
 from rig.hub.faults import Stall
-from rig.larder.cluster_driver import Json
 from rig.node.installation import Installation
 from rig.node.label_log import LabelLog
+from shared.json_object import Json
 from shared.names import ready_label
 
 

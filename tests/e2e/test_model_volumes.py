@@ -8,9 +8,9 @@ import pytest
 
 from controller.placement.volume_names import MODEL_ANNOTATION
 from rig.hub.faults import Stall
-from rig.larder.cluster_driver import Json
 from rig.node.images import CONTROLLER
 from rig.node.installation import Installation
+from shared.json_object import Json
 from shared.names import fetching_label, snapshot_label
 from tests.e2e.debuggers import add_debugger
 from tests.e2e.fingerprints import fingerprint

@@ -8,11 +8,11 @@ import pytest
 
 from rig.hub.faults import Stall
 from rig.hub.repository import RepositoryAccess
-from rig.larder.cluster_driver import Json
 from rig.node.images import AGENT
 from rig.node.installation import Installation
 from rig.node.local_path import CLASS, LocalPath
 from shared.download_report import decode_report
+from shared.json_object import Json
 from tests.e2e.namespaces import CONFINED, SECURITY, namespace_of_level
 
 

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from rig.larder.cluster_driver import Json
 from rig.node.installation import Installation
 from rig.node.label_log import LabelLog
 from rig.node.small_disk import SmallDisk
+from shared.json_object import Json
 from shared.names import ready_label
 
 NODE, ONLY_THERE = "small", {"disk": "small"}

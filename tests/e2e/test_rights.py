@@ -7,9 +7,9 @@ import pytest
 from rig.api import Api
 from rig.demo.parts import SECRET, secret
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import NAMESPACE, Installation
+from shared.json_object import Json
 from tests.e2e.debuggers import add_debugger
 from tests.e2e.fingerprints import fingerprint
 

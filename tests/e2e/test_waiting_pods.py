@@ -4,9 +4,9 @@ import hashlib
 import os
 
 from rig.hub.faults import Stall
-from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import Installation, is_pod_ready
+from shared.json_object import Json
 
 _PREFERRED = {"larder.dev/placement": "preferred"}
 

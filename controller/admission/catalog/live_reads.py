@@ -10,9 +10,9 @@ from typing import TypeVar
 import structlog
 
 from controller.admission.injectable_model import InjectableModel, injectable_model
-from controller.sources.buckets import Buckets, Rate
+from controller.sources.rate_limits import KeyedRateLimiter, Rate
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
 from controller.state.live_reader import is_object_name
 from shared.api.core import PODS, Pod, pods_in
 from shared.api.kinds import MODEL, NODE_GROUP
@@ -32,9 +32,9 @@ _MODEL_READS = Rate(per_s=100, burst=1000)  # per namespace; each pod may name 6
 _log = structlog.get_logger()
 
 
-def model_read_buckets() -> Buckets:
+def model_read_limiter() -> KeyedRateLimiter:
     """Return the budget of Model reads for each namespace."""
-    return Buckets(_MODEL_READS, time.monotonic)
+    return KeyedRateLimiter(_MODEL_READS, time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class LiveReads:
 
     cluster: ClusterState
     kube: Kube
-    devices: DeviceUsers
-    reads: Buckets
+    devices: ResourceClaimUsers
+    reads: KeyedRateLimiter
 
     async def injectable_models(self, namespace: str, names: Sequence[str]) -> Mapping[str, InjectableModel]:
         """Return the Models of a namespace by name, read live up to the first that pods cannot mount."""

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Protocol
 
 from controller.admission.catalog.described_models import DescribedModels
-from controller.admission.catalog.live_reads import LiveReads, model_read_buckets
+from controller.admission.catalog.live_reads import LiveReads, model_read_limiter
 from controller.admission.catalog.port import CatalogModel, CatalogNode, PathKind
 from controller.admission.catalog.serving_files import ServingFiles
 from controller.admission.injectable_model import InjectableModel
@@ -19,11 +19,11 @@ from controller.placement.volume_names import (
     is_our_claim,
     plain_name,
 )
-from controller.sources.buckets import Buckets
 from controller.sources.manifests import Manifests
+from controller.sources.rate_limits import KeyedRateLimiter
 from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
 from controller.state.keys import ModelKey
 from controller.state.live_reader import is_object_name
 from shared.api.kinds import CLUSTER_MODEL_CACHE, MODEL_CACHE
@@ -64,8 +64,8 @@ class StateCatalog:
     kube: Kube
     manifests: Manifests
     services: ServiceLister
-    devices: DeviceUsers
-    reads: Buckets = field(default_factory=model_read_buckets)
+    devices: ResourceClaimUsers
+    reads: KeyedRateLimiter = field(default_factory=model_read_limiter)
     _models: DescribedModels = field(init=False)
     _files: ServingFiles = field(init=False)
     _live: LiveReads = field(init=False)

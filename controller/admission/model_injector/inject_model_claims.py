@@ -33,8 +33,9 @@ from controller.admission.pods.containers import (
 from controller.admission.pods.model_mounts import chosen_containers
 from controller.admission.pods.named_models import parse_reference, references_in, variables_of
 from controller.admission.pods.patch import json_patch
-from controller.admission.pods.pod_annotations import NAMED_MODELS, VARIABLE, Json, annotations_of, labels_of
+from controller.admission.pods.pod_annotations import NAMED_MODELS, VARIABLE, annotations_of, labels_of
 from controller.admission.pods.result import PodChanges
+from shared.json_object import Json
 from shared.names import INJECTED_LABEL
 
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from controller.admission.errors import InvalidRequest
 from controller.admission.injectable_model import InjectableModel
 from controller.admission.model_injector.annotations import INJECT, INJECT_ENV
-from controller.admission.pods.pod_annotations import Json
+from shared.json_object import Json
 
 
 def prefix_of(name: str) -> str:

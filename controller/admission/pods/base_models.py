@@ -5,17 +5,11 @@ from controller.admission.errors import ModelNotFound
 from controller.admission.paths import DEFAULT_MODEL_PATH, checked_mount_path
 from controller.admission.pods.containers import MODEL_PATH, containers_of, drop_variables, mounts_of, path_of
 from controller.admission.pods.model_mounts import MountRequest, chosen_containers, mount_model
-from controller.admission.pods.pod_annotations import (
-    BASE_MODEL,
-    MODEL_CONTAINER,
-    MODEL_KIND,
-    Json,
-    annotations_of,
-    labels_of,
-)
+from controller.admission.pods.pod_annotations import BASE_MODEL, MODEL_CONTAINER, MODEL_KIND, annotations_of, labels_of
 from controller.admission.pods.result import InjectionResult, left_alone
 from controller.admission.pods.volumes import BASE_MODEL_VOLUME, PodVolumes
 from controller.placement.demand_of_kind import FOREIGN
+from shared.json_object import Json
 
 _OME_LABEL = "base-model-name"  # on pods that OME creates for a model; they mount it through a volume of their own
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from controller.admission.errors import InvalidRequest, MountConflict
 from controller.admission.paths import is_within
-from controller.admission.pods.pod_annotations import Json
+from shared.json_object import Json
 
 MODEL_PATH = "MODEL_PATH"
 _MOST_MOUNTS = 1500  # in all containers: they are compared with one another and with the place of each model

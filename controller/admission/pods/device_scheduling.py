@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.admission.errors import InvalidRequest
-from controller.admission.pods.pod_annotations import Json, annotations_of
+from controller.admission.pods.pod_annotations import annotations_of
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo, parse_pod_request
 from shared.devices.info import ContainerInfo, requests_devices
 from shared.devices.scheduler import DEFAULT_SCHEDULER, DEVICES_RESOURCE, SCHEDULER_NAME
+from shared.json_object import Json
 
 
 def concerns_scheduler(pod: Mapping[str, Any]) -> bool:

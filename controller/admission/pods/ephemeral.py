@@ -7,8 +7,8 @@ from typing import Any
 from controller.admission.paths import reaches
 from controller.admission.pods.containers import force_read_only
 from controller.admission.pods.patch import json_patch
-from controller.admission.pods.pod_annotations import Json
 from controller.admission.pods.result import PodChanges
+from shared.json_object import Json
 
 
 def protect(pod: Mapping[str, Any], before: Mapping[str, Any], store_root: str) -> PodChanges:

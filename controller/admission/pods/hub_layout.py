@@ -16,7 +16,8 @@ from controller.admission.errors import InvalidRequest, MountConflict
 from controller.admission.paths import is_within
 from controller.admission.pods.containers import MountPlace, containers_of, ensure_mount, mounts_of, path_of
 from controller.admission.pods.model_mounts import source_of
-from controller.admission.pods.pod_annotations import HUB_PREFIX, Json, annotations_of
+from controller.admission.pods.pod_annotations import HUB_PREFIX, annotations_of
+from shared.json_object import Json
 from shared.uri.model_uri import HfUri
 
 # None stands for the directory of the cache.

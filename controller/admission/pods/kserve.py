@@ -27,12 +27,12 @@ from controller.admission.pods.pod_annotations import (
     KSERVE_URI,
     READ_ONLY,
     SOURCE_URI,
-    Json,
     annotations_of,
 )
 from controller.admission.pods.result import InjectionResult, left_alone
 from controller.admission.pods.volumes import CACHE_VOLUME, PodVolumes
 from controller.admission.settings import AdmissionSettings
+from shared.json_object import Json
 
 
 def inject_cache(

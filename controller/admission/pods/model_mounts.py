@@ -15,11 +15,11 @@ from controller.admission.pods.containers import (
     ensure_variable,
 )
 from controller.admission.pods.place_pod import group_named_by, place_pod
-from controller.admission.pods.pod_annotations import Json
 from controller.admission.pods.result import InjectionResult
 from controller.admission.pods.volumes import PodVolumes
 from shared.api.kinds import MODEL_CACHE
 from shared.api.model_cache import MODEL_DIRECTORY
+from shared.json_object import Json
 from shared.uri.model_uri import ModelUri, PvcUri, parse_uri
 
 

@@ -19,12 +19,12 @@ from controller.admission.pods.pod_annotations import (
     MOUNT_PATH,
     NAMED_MODELS,
     VARIABLE,
-    Json,
     annotations_of,
 )
 from controller.admission.pods.result import InjectionResult
 from controller.admission.pods.volumes import PodVolumes
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE
+from shared.json_object import Json
 
 _KINDS: Mapping[str, str] = {
     name: definition.kind

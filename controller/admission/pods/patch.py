@@ -1,6 +1,6 @@
 """JSON patches (RFC 6902) between two documents."""
 
-from controller.admission.pods.pod_annotations import Json
+from shared.json_object import Json
 
 Value = object
 

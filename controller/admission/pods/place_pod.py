@@ -6,7 +6,7 @@ from typing import Any, TypeVar, get_args
 
 from controller.admission.catalog.port import Catalog, CatalogModel
 from controller.admission.errors import InvalidRequest, ModelNotReady
-from controller.admission.pods.pod_annotations import ENABLE_CACHE, NODE_GROUP, Json, annotations_of
+from controller.admission.pods.pod_annotations import ENABLE_CACHE, NODE_GROUP, annotations_of
 from controller.admission.pods.scheduling import (
     drop_absent,
     drop_preferences,
@@ -29,6 +29,7 @@ from controller.placement.pod_placement import (
 )
 from controller.placement.volume_names import SnapshotVolume
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
+from shared.json_object import Json
 from shared.names import draining_label, fetching_label, ready_label, snapshot_label
 
 _HAS, _FETCHES = 100, 50  # weights; the scheduler adds up those that a node matches

@@ -12,9 +12,8 @@ from controller.placement.pod_placement import (
 )
 from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotVolume, write_claims
 from controller.replica_claims.annotation import TEMPLATES_ANNOTATION
+from shared.json_object import Json
 from shared.names import USER_LABEL, USES_PREFIX, uses_label
-
-Json = dict[str, Any]
 
 BASE_MODEL = "ome.io/base-model-name"
 MODEL_KIND = "larder.dev/model-kind"  # which of the two kinds is meant; by default the namespace's own takes precedence

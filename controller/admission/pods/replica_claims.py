@@ -11,7 +11,7 @@ from typing import Any
 from controller.admission.errors import InvalidClaims, NameTooLong
 from controller.admission.pods.patch import json_patch
 from controller.admission.pods.place_pod import ensure_gate
-from controller.admission.pods.pod_annotations import Json, annotations_of, labels_of
+from controller.admission.pods.pod_annotations import annotations_of, labels_of
 from controller.admission.pods.scheduling import replace_items
 from controller.claimtemplates.templates import (
     InvalidTemplates,
@@ -24,6 +24,7 @@ from controller.replica_claims.annotation import TEMPLATES_ANNOTATION, read_temp
 from controller.replica_claims.gate import CLAIMS_GATE, CLAIMS_LABEL, GIVEN_ANNOTATION, read_record, write_record
 from controller.replica_claims.identity import NoIdentity, controller_of, identity_of
 from controller.replica_claims.workload_kinds import WorkloadKinds
+from shared.json_object import Json
 
 # The claim name in a Job's volume until each pod gets its own claim. No claim has this name, so a pod that admission
 # missed stays Pending, and its events show the name.

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from controller.admission.catalog.port import CatalogModel
-from controller.admission.pods.pod_annotations import Json, record_not_cached
+from controller.admission.pods.pod_annotations import record_not_cached
+from shared.json_object import Json
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from controller.admission.errors import MountConflict
-from controller.admission.pods.pod_annotations import Json
+from shared.json_object import Json
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

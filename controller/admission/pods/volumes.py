@@ -9,10 +9,11 @@ from controller.admission.errors import MountConflict, StorePathReserved
 from controller.admission.paths import is_within, reaches
 from controller.admission.pods.containers import containers_of, mounts_of, path_of, take_mounts
 from controller.admission.pods.place_pod import placement_of
-from controller.admission.pods.pod_annotations import MOUNT, Json, annotations_of, read_models
+from controller.admission.pods.pod_annotations import MOUNT, annotations_of, read_models
 from controller.admission.settings import AdmissionSettings, Mount
 from controller.placement.pod_placement import Placement
 from controller.placement.volume_names import SnapshotVolume, read_claims, waiting_name
+from shared.json_object import Json
 from shared.names import snapshot_path
 
 BASE_MODEL_VOLUME = "larder-model"

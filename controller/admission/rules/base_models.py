@@ -2,8 +2,10 @@
 
 from controller.admission.catalog.port import Catalog
 from controller.admission.review import AdmissionRequest
+from controller.admission.rules.annotations import annotation_warnings
+from controller.admission.rules.check_base_model import check_base_model
+from controller.admission.rules.check_deletion import check_delete_model
 from controller.admission.rules.rule import AdmissionRule, Found
-from controller.admission.rules.validate import annotation_warnings, check_base_model, check_delete_model
 from controller.admission.settings import AdmissionSettings
 from controller.placement.allowed_sources import EVERY_SOURCE
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL

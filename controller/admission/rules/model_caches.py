@@ -2,8 +2,9 @@
 
 from controller.admission.catalog.port import Catalog
 from controller.admission.review import AdmissionRequest
+from controller.admission.rules.check_deletion import check_delete_model
+from controller.admission.rules.check_model_cache import check_model_cache
 from controller.admission.rules.rule import AdmissionRule, Found
-from controller.admission.rules.validate import check_delete_model, check_model_cache
 from controller.admission.settings import AdmissionSettings
 from shared.api.kinds import MODEL_CACHE
 

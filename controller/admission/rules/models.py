@@ -2,9 +2,9 @@
 
 from controller.admission.catalog.port import Catalog
 from controller.admission.review import AdmissionRequest
+from controller.admission.rules.check_deletion import check_delete_model
 from controller.admission.rules.check_model import check_model, model_warnings
 from controller.admission.rules.rule import AdmissionRule, Found
-from controller.admission.rules.validate import check_delete_model
 from controller.admission.settings import AdmissionSettings
 from shared.api.kinds import MODEL
 

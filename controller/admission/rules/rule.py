@@ -37,3 +37,10 @@ class AdmissionRule:
     def operations(self) -> list[str]:
         """The operations that the API server sends for review."""
         return ["CREATE", "UPDATE", *(["DELETE"] if self.check_delete is not allow_deletion else [])]
+
+
+def needs_check(obj: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
+    """Return whether a write needs validation: the object is not being deleted, and its spec changed."""
+    if obj.get("metadata", {}).get("deletionTimestamp"):
+        return False
+    return before is None or obj.get("spec") != before.get("spec")

@@ -84,7 +84,7 @@ class ObservedModel(Object, frozen=True, kw_only=True):
 class ModelReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One model; `ready` of `total` target nodes have it, `percent` is the share of all their bytes that is present.
 
-    `troubles` may need manual action, `notes` do not.
+    `problems` may need manual action, `notes` do not.
     """
 
     model: str
@@ -100,7 +100,7 @@ class ModelReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     message: str
     revision: str
     source: str
-    troubles: list[str]
+    problems: list[str]
     notes: list[str]
     nodes: list[ModelOnNode]
 
@@ -125,7 +125,7 @@ def report_of(definition: Definition, listed: ObservedModel) -> ModelReport:
         message=ready.message,
         revision=status.serving_revision or status.resolved_revision or status.revision,
         source=status.source,
-        troubles=list(_troubles(model, status, ready)),
+        problems=list(_problems(model, status, ready)),
         notes=[f"{model}: {left_out_message(status.left_out)}"] if status.left_out else [],
         nodes=status.nodes,
     )
@@ -151,7 +151,7 @@ def _percent(status: _Status) -> int | None:
     return min(100, (100 * status.nodes_ready_count + partly) // status.nodes_total)
 
 
-def _troubles(model: str, status: _Status, ready: _Condition) -> Iterator[str]:
+def _problems(model: str, status: _Status, ready: _Condition) -> Iterator[str]:
     failing = [n for n in status.nodes if n.reason]
     for reason in dict.fromkeys(n.reason for n in failing):
         alike = [n for n in failing if n.reason == reason]
@@ -173,7 +173,7 @@ def on_node(reports: Iterable[ModelReport], node: str) -> list[ModelReport]:
             reason=there.reason,
             message=there.message,
             revision=there.revision or report.revision,
-            troubles=[f"{report.model} on {node}: {there.reason}: {there.message}"] if there.reason else [],
+            problems=[f"{report.model} on {node}: {there.reason}: {there.message}"] if there.reason else [],
             nodes=[there],
         )
         for report in reports

@@ -113,7 +113,7 @@ class Writer:
 
     def _print_notes(self, reports: Sequence[ModelReport]) -> None:
         """Print one line for everything that may need action, then what was omitted, then the nodes."""
-        for line in (t for r in reports for t in r.troubles):
+        for line in (t for r in reports for t in r.problems):
             self._print_text(line, "yellow")
         for line in (n for r in reports for n in r.notes):
             self._print_text(line, "")

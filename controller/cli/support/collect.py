@@ -12,14 +12,13 @@ from controller.cli.support import pieces, summary
 from controller.cli.support.bundle import Bundle
 from controller.cli.support.line_budget import LineBudget
 from controller.cli.support.pieces import Log, Piece
-from controller.cli.support.scrub import scrub_text
+from controller.cli.support.redact import redact_text
 from controller.cli.support.trim import reports_problem
 from shared.api.core import pods_in
+from shared.json_object import Json
 from shared.kube.collection import decode, pages
 from shared.kube.errors import Expired, KubeError, Refused
 from shared.kube.transport import Kube
-
-Json = dict[str, Any]
 
 _PAGE = 100
 _MOST_READ_BYTES = 256 * 2**20  # per collection
@@ -159,10 +158,10 @@ class Collector:
         self._text(file, "metrics, through the API server", b"\n".join(lines).decode(errors="replace"))
 
     def _record_missing(self, what: str, reason: str) -> None:
-        self.bundle.record_missing(what, scrub_text(reason))
+        self.bundle.record_missing(what, redact_text(reason))
 
     def _json(self, file: str, what: str, value: Json) -> None:
         self.bundle.add(file, what, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
     def _text(self, file: str, what: str, text: str) -> None:
-        self.bundle.add(file, what, scrub_text(text.rstrip("\n") + "\n").encode())
+        self.bundle.add(file, what, redact_text(text.rstrip("\n") + "\n").encode())

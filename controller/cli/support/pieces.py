@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from controller.cli.support import trim
 from controller.cli.support.trim import COMPONENT_LABEL, Trim
 from shared.api.kinds import DEFINITIONS, INFERENCE_SERVICE, MODEL_NODE
-
-Json = dict[str, Any]
+from shared.json_object import Json
 
 MOST_AGENTS = 20
 _MIB = 2**20

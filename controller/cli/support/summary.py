@@ -3,18 +3,17 @@
 import io
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 from rich.console import Console
 
 from controller.cli.status.report import ObservedModel, report_of
 from controller.cli.status.show import View, Writer
-from controller.cli.support.scrub import scrub, scrub_text
+from controller.cli.support.redact import redact, redact_text
 from controller.cli.support.trim import belongs_to_larder
 from shared.api.kinds import STATUS_KINDS
+from shared.json_object import Json
 
-Json = dict[str, Any]
 NODE_HEAD = "node\tgeneration\tobserved\tready\tentries\treasons\tused\treserved\tlimit\tdiskFree\tagent"
 
 
@@ -22,7 +21,7 @@ def versions(server: Json, cli: str, workloads: Iterable[Json], agents: Counter[
     """Return the versions in use; the chart's are read from labels, because helm keeps the rest in a Secret."""
     ours = [w for w in workloads if belongs_to_larder(w)]
     return {
-        "server": scrub(server),
+        "server": redact(server),
         "cli": cli,
         "agents": dict(sorted(agents.items())),
         "workloads": {w["metadata"]["name"]: _versions_of(w) for w in ours},
@@ -38,14 +37,14 @@ def _versions_of(workload: Json) -> Json:
         "namespace": annotations.get("meta.helm.sh/release-namespace", ""),
         "chart": labels.get("helm.sh/chart", ""),
         "version": labels.get("app.kubernetes.io/version", ""),
-        "images": [scrub_text(c.get("image", "")) for c in _containers(workload)],
+        "images": [redact_text(c.get("image", "")) for c in _containers(workload)],
     }
 
 
 def settings(workloads: Iterable[Json]) -> Json:
     """Return the environment of each of our containers, which reflects the chart's values."""
     return {
-        f"{w['metadata']['name']}/{c['name']}": scrub(c.get("env") or [], "env")
+        f"{w['metadata']['name']}/{c['name']}": redact(c.get("env") or [], "env")
         for w in workloads
         if belongs_to_larder(w)
         for c in _containers(w)
@@ -81,4 +80,4 @@ def status_text(declared: Iterable[Json]) -> str:
     ]
     output = io.StringIO()
     Writer(Console(file=output, color_system=None, soft_wrap=True), View("wide")).show(reports)
-    return scrub_text(output.getvalue())
+    return redact_text(output.getvalue())

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 import msgspec
 
-from controller.cli.support.scrub import scrub
+from controller.cli.support.redact import redact
 from shared.api.base_model import Storage
 from shared.api.kinds import Definition
+from shared.json_object import Json
 from shared.names import NODE_PREFIXES
 
-Json = dict[str, Any]
 Trim = Callable[[Json], Json]
 
 NAME_LABEL, COMPONENT_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/component"
@@ -37,7 +36,7 @@ def _trim_model(definition: Definition, item: Json) -> Json:
     spec: Json = _known(item.get("spec") or {}, definition.spec)
     if isinstance(spec.get("storage"), dict):
         spec["storage"] = _known(spec["storage"], Storage)
-    return _scrubbed(item | {"spec": spec})
+    return _redacted(item | {"spec": spec})
 
 
 def _known(part: Json, kind: type) -> Json:
@@ -53,13 +52,13 @@ def trim_node(item: Json, more_labels: Iterable[str] = ()) -> Json:
     named = {key: meta[key] for key in ("name", "uid", "creationTimestamp", "deletionTimestamp") if key in meta}
     kept = {key: status[key] for key in ("conditions", "capacity", "allocatable", "nodeInfo") if key in status}
     placed = {key: spec[key] for key in ("unschedulable", "taints") if key in spec}
-    return _scrubbed({"metadata": named | {"labels": labels}, "spec": placed, "status": kept})
+    return _redacted({"metadata": named | {"labels": labels}, "spec": placed, "status": kept})
 
 
 def trim_workload(item: Json) -> Json:
     """Keep Larder's own workloads whole; of others in its namespace, only name and status."""
     if belongs_to_larder(item):
-        return _scrubbed(item)
+        return _redacted(item)
     meta, status = item.get("metadata", {}), item.get("status") or {}
     named = {key: meta[key] for key in ("name", "namespace", "creationTimestamp") if key in meta}
     return {"metadata": named, "note": "does not belong to Larder", "status": {"phase": status.get("phase", "")}}
@@ -71,7 +70,7 @@ def trim_definition(item: Json) -> Json:
     versions = [{k: v.get(k) for k in ("name", "served", "storage")} for v in spec.get("versions", [])]
     kept = {"group": spec.get("group"), "names": spec.get("names"), "scope": spec.get("scope"), "versions": versions}
     state = {key: status.get(key) for key in ("conditions", "storedVersions")}
-    return _scrubbed({"metadata": item.get("metadata", {}), "spec": kept, "status": state})
+    return _redacted({"metadata": item.get("metadata", {}), "spec": kept, "status": state})
 
 
 def trim_event(item: Json) -> Json:
@@ -80,12 +79,12 @@ def trim_event(item: Json) -> Json:
         "type", "reason", "message", "count", "firstTimestamp", "lastTimestamp", "eventTime", "involvedObject",
         "source", "reportingComponent", "series",
     )  # fmt: skip
-    return _scrubbed({key: item[key] for key in wanted if item.get(key)})
+    return _redacted({key: item[key] for key in wanted if item.get(key)})
 
 
 def trim_any(item: Json) -> Json:
     """Keep everything that is not secret."""
-    return _scrubbed(item)
+    return _redacted(item)
 
 
 def selector_keys(models: Iterable[Json]) -> frozenset[str]:
@@ -119,6 +118,6 @@ def reports_problem(item: Json) -> bool:
     )
 
 
-def _scrubbed(item: Json) -> Json:
-    found: Json = scrub(item)
+def _redacted(item: Json) -> Json:
+    found: Json = redact(item)
     return found

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shared.api.meta import ApiStruct
+from shared.dra import DRIVER, FETCH_CLASS, PRIVATE_CLASS, SHARED_CLASS, OfferedDevice, ResourceClaim
 from shared.kube.objects import Object
-from shared.model_devices import DRIVER, FETCH_CLASS, PRIVATE_CLASS, SHARED_CLASS, OfferedDevice, ResourceClaim
 
 OUR_CLASSES = (SHARED_CLASS, PRIVATE_CLASS, FETCH_CLASS)
 _MODEL = re.compile(r"\.model\s*==\s*(?:\"([^\"]*)\"|'([^']*)')")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from controller.claims.kinds import ContainerStatus, PodStatus
 from controller.extender.device_objects import DeviceContainer, PodResourceClaim, RequestedResources
+from controller.jobs.observed_jobs import ContainerStatus, PodStatus
 from shared.api.core import Affinity, ObservedStatus, SchedulingGate, StatusWithConditions, Volume
 from shared.api.meta import ApiStruct, holds
 from shared.devices.scheduler import DEFAULT_SCHEDULER

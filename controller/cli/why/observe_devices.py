@@ -10,16 +10,16 @@ from controller.cli.why.device_kinds import (
     PodClaim,
     PublishedDevices,
 )
+from controller.cli.why.device_request_findings import awaits_devices
 from controller.cli.why.kinds import ObservedPod, Workload
 from controller.cli.why.observe import listed_unless_forbidden, read_unless_forbidden
-from controller.cli.why.requested_devices import awaits_devices
 from controller.cli.why.view import DeviceScheduling
 from shared.devices.scheduler import SCHEDULER_NAME
+from shared.dra import DEVICE_CLASSES, DRIVER, SLICES, resource_claims_in
 from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import NotFound, Refused
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
-from shared.model_devices import DEVICE_CLASSES, DRIVER, SLICES, resource_claims_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from controller.cli.why.claims import template_claims
-from controller.cli.why.descent import controller_of, descendants, unknown_owners
 from controller.cli.why.discovery import ServedKind, ServedKinds, read_served_kinds
 from controller.cli.why.kinds import ObservedPod, Workload, WorkloadEvent
 from controller.cli.why.objects import ObservedObject, ObservedTree
 from controller.cli.why.observe import listed_unless_forbidden
 from controller.cli.why.observe_devices import DeviceObserver
+from controller.cli.why.owner_references import controller_of, descendants, unknown_owners
 from controller.cli.why.subject import WORKLOADS
 from controller.cli.why.view import PodSurroundings
 from controller.cli.why.workloads import ObservedWorkload, blocked_pods, workload_of

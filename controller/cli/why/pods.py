@@ -12,12 +12,12 @@ from controller.admission.pods.pod_annotations import (
     TRIGGERS,
 )
 from controller.cli.why.claims import REPORTED, claim_findings, has_template_claims, template_claim_findings
+from controller.cli.why.device_request_findings import requested_device_findings, wants_devices
 from controller.cli.why.findings import Diagnosis, Finding, Severity, fact, ordered, some, stop, wait
 from controller.cli.why.injected_models import injected_model_findings
 from controller.cli.why.kinds import ObservedNode, ObservedPod, Taint, Toleration
 from controller.cli.why.models import summary_of, title_of
 from controller.cli.why.nodes import agent_findings
-from controller.cli.why.requested_devices import requested_device_findings, wants_devices
 from controller.cli.why.resource_claims import requests_resource_claims, resource_claim_findings
 from controller.cli.why.view import ClusterView, PodSurroundings
 from controller.cli.why.waits import gate_findings, may_wait_on_node, on_node_findings, preferred_findings

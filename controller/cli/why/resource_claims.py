@@ -15,7 +15,7 @@ from controller.cli.why.findings import Finding, fact, some, stop, wait
 from controller.cli.why.kinds import ObservedPod
 from controller.cli.why.view import ClusterView
 from shared.api.model_node import COMPLETE_PHASES, EntryState, Phase
-from shared.model_devices import FETCH_CLASS, PRIVATE_CLASS, SHARED_CLASS, attribute_text
+from shared.dra import FETCH_CLASS, PRIVATE_CLASS, SHARED_CLASS, attribute_text
 from shared.names import namespace_of
 
 _SWITCH_ON = "set dra.enabled in the chart; see docs/dra.md"

@@ -13,7 +13,7 @@ from controller.cli.why.nodes import leader_findings
 from controller.cli.why.pods import why_pod
 from controller.cli.why.requested_models import RequestedModel, misplaced, requested_models
 from controller.cli.why.view import ClusterView, PodSurroundings
-from controller.inferenceservices.kinds import is_controlled_by
+from controller.inferenceservices.deployment import is_controlled_by
 from shared.api.core import ObservedCondition
 from shared.api.meta import holds
 from shared.devices.annotation import ANNOTATION as DEVICES

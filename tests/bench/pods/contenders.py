@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rig.node.containerd import SANDBOX_IMAGE
+from shared.json_object import Json
 
-Json = dict[str, Any]
 INITIALIZER = "localhost/larder-bench-initializer:1"
 READY = "ready"
 _PATH = "/mnt/models"

@@ -11,8 +11,9 @@ from pathlib import Path
 from rig.node.installation import Installation
 from rig.processes import wait_until
 from rig.progress import Notify
+from shared.json_object import Json
 from tests.bench.pods.cluster import NAMESPACE, NODE, add_models, add_namespace, bench_cluster, s3_variables
-from tests.bench.pods.contenders import READY, Contender, Json, contenders, named
+from tests.bench.pods.contenders import READY, Contender, contenders, named
 from tests.bench.pods.summary import summarize
 from tests.bench.transfer.report import Section
 

@@ -12,10 +12,10 @@ from controller.admission.catalog.state_catalog import StateCatalog
 from controller.admission.injectable_model import InjectableModel
 from controller.inferenceservices.users import ServiceUsers
 from controller.placement.volume_names import MODEL_ANNOTATION, VOLUME_LABEL, volume_names
-from controller.sources.listings import pack
 from controller.sources.manifests import Manifests
+from controller.sources.packed_manifests import pack
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
 from shared.api.core import ClaimSpec, PersistentVolumeClaim
 from shared.api.kinds import MODEL, NODE_GROUP
 from shared.api.model_cache import ModelCacheStatus
@@ -130,7 +130,10 @@ class FilledState:
     catalog: StateCatalog = field(init=False)
 
     def __post_init__(self) -> None:
-        users, devices = ServiceUsers(self.kube, self.cluster, enabled=True), DeviceUsers(self.kube, enabled=False)
+        users, devices = (
+            ServiceUsers(self.kube, self.cluster, enabled=True),
+            ResourceClaimUsers(self.kube, enabled=False),
+        )
         self.catalog = StateCatalog(self.cluster, self.kube, Manifests(self.kube, "ns"), users, devices)
 
     def declare_base_model(self, namespace: str, name: str) -> None:

@@ -2,10 +2,10 @@
 
 import hashlib
 
-from rig.larder.cluster_driver import Json
 from rig.node.containerd import SANDBOX_IMAGE
 from rig.node.installation import NAMESPACE, Installation
-from shared.model_devices import DRIVER, RESOURCES, SLICES, device_name
+from shared.dra import DRIVER, RESOURCES, SLICES, device_name
+from shared.json_object import Json
 from tests.e2e.namespaces import CONFINED, SECURITY
 
 FETCH: Json = {"name": "fetch", "deviceClassName": f"fetch-{DRIVER}"}

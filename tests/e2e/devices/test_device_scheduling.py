@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from rig.binaries import cache_dir
-from rig.larder.cluster_driver import Json
 from rig.node import images
 from rig.node.installation import NAMESPACE, Installation, is_pod_ready
 from rig.node.prepare import tools
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import NAMESPACE_LABEL, SCHEDULER_NAME
-from shared.model_devices import DRIVER, resource_claims_in
+from shared.dra import DRIVER, resource_claims_in
+from shared.json_object import Json
 from tests.e2e.devices import tuner_plugin
 from tests.e2e.devices.claims import (
     claim_template,

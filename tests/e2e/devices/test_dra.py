@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from rig.hub.faults import Refuse
-from rig.larder.cluster_driver import Json
 from rig.node.installation import NAMESPACE, Installation, is_pod_ready
-from shared.model_devices import DRIVER, FETCH_DEVICE, RESOURCES
+from shared.dra import DRIVER, FETCH_DEVICE, RESOURCES
+from shared.json_object import Json
 from shared.names import snapshot_path
 from tests.e2e.devices.claims import (
     FETCH,
@@ -251,9 +251,9 @@ def test_the_metrics_of_the_driver_count_a_prepared_claim(driven: Installation, 
     (pod,) = driven.pods("app.kubernetes.io/component=dra")
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}:8082/proxy/metrics"
     shown = samples(driven.cluster.kubectl("get", "--raw", path))
-    assert shown["larder_claims_prepared"] >= 1
-    assert shown['larder_devices_published{state="available"}'] >= 1
-    assert shown['larder_claim_duration_seconds_count{outcome="answered",verb="prepare"}'] >= 1
+    assert shown["larder_dra_claims_prepared"] >= 1
+    assert shown['larder_dra_devices_published{state="available"}'] >= 1
+    assert shown['larder_dra_claim_duration_seconds_count{outcome="answered",verb="prepare"}'] >= 1
 
 
 def test_the_last_use_of_a_model_is_recorded_when_its_claim_ends(driven: Installation, model: str) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from rig.errors import CallRefused, HelmFailed
 from rig.helm import LARDER, LARDER_CRDS
-from rig.larder.cluster_driver import Json
 from rig.node.images import AGENT
 from rig.node.installation import CRDS_RELEASE, NAMESPACE, RELEASE, Installation, is_pod_ready
 from rig.node.label_log import LabelLog
 from rig.node.namespaces import command
+from shared.json_object import Json
 from shared.names import ready_label, snapshot_label
 from tests.chart.last_release import last_release, last_release_for_todays_images
 

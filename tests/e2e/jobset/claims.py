@@ -1,7 +1,7 @@
 """The claims of the pods of a JobSet."""
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 
 NAMESPACE = "/api/v1/namespaces/default"
 

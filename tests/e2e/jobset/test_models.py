@@ -1,7 +1,7 @@
 """A JobSet whose pods name a Model (`models.example.com`), together with claims of their own."""
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 from tests.builders.replica_claims import pod_template, template
 from tests.integration.system.download_pods import PODS, assert_injected, ready_model
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 from shared.names import ready_label
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"

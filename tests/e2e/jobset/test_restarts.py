@@ -1,14 +1,12 @@
 """A JobSet whose Jobs have claims for each pod, and keep them when all Jobs are created again."""
 
-from typing import Any
-
 import pytest
 
 from rig.larder.site import Site
+from shared.json_object import Json
 from tests.builders.replica_claims import GATE, pod_template, template
 from tests.e2e.jobset.claims import NAMESPACE, claims_of
 
-Json = dict[str, Any]
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 

@@ -1,12 +1,10 @@
 """The JobSet of a TrainJob of Kubeflow's trainer (v2), with the real JobSet controller, without the trainer."""
 
-from typing import Any
-
 from rig.larder.site import Site
+from shared.json_object import Json
 from tests.builders.replica_claims import GATE, definition, pod_template, template
 from tests.e2e.jobset.claims import NAMESPACE, claims_of
 
-Json = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 API_VERSION, KIND = "trainer.kubeflow.org/v1alpha1", "TrainJob"
 TRAIN_JOBS = f"/apis/{API_VERSION}/namespaces/default/trainjobs"

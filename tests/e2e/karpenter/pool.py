@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "autoscaling"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rig.demo.parts import SECRET
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 
 ENABLE = "serving.kserve.io/enable-model-cache"
 SERVICES = "/apis/serving.kserve.io/v1beta1/namespaces/default/inferenceservices"

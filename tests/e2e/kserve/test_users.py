@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
+from shared.json_object import Json
 from tests.e2e.kserve.services import CUSTOM, ENABLE, MODEL, SERVICES, KServeSite
 
 STOPPED = {"serving.kserve.io/stop": "true"}

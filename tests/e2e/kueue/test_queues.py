@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 from shared.names import ready_label
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "autoscaling" / "kueue.yaml"

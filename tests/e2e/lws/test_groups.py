@@ -3,8 +3,8 @@
 import pytest
 
 from controller.admission.pods.replica_claims import PLACEHOLDER
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 from shared.names import ready_label
 from tests.builders.replica_claims import GATE, pod_template
 from tests.builders.replica_claims import template as claim_template

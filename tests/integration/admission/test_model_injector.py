@@ -9,17 +9,17 @@ from controller.admission.catalog.state_catalog import StateCatalog
 from controller.admission.injectable_model import InjectableModel
 from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
 from rig.admission import NAMESPACE, AdmissionSite
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
 from rig.larder.webhooks import INJECTOR
 from rig.pods import plain_pod
 from rig.processes import wait_until
+from shared.json_object import Json
 from shared.kube.transport import connect
 from tests.builders.cluster import fresh_cluster
 
-Json = dict[str, Any]
 INJECT = "models.example.com/inject"
 APPS, BATCH = (f"/apis/{group}/v1/namespaces/{NAMESPACE}" for group in ("apps", "batch"))
 MODELS = f"/apis/models.example.com/v1alpha1/namespaces/{NAMESPACE}/models"
@@ -208,7 +208,7 @@ async def test_models_are_read_from_the_api_server(models: AdmissionSite, contro
                 kube,
                 Manifests(kube, "ns"),
                 ServiceUsers(kube, cluster, enabled=False),
-                DeviceUsers(kube, enabled=False),
+                ResourceClaimUsers(kube, enabled=False),
             )
             assert await catalog.injectable_models(NAMESPACE, ["llama-3-8b", "none", "new"]) == {"llama-3-8b": LLAMA}
             found = await catalog.injectable_models(NAMESPACE, ["llama-3-8b", "new", "llama-3-8b"])

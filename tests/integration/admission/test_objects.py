@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -12,11 +11,11 @@ from rig.larder.webhooks import AtUrl
 from rig.pods import base_model_pod, plain_pod
 from rig.ports import LOOPBACK, free_port
 from rig.processes import wait_until
+from shared.json_object import Json
 
 BASE = "/apis/ome.io/v1beta1/clusterbasemodels"
 CACHES = "/apis/serving.kserve.io/v1alpha1/clustermodelcaches"
 GROUPS = "/apis/serving.kserve.io/v1alpha1/modelcachenodegroups"
-Json = dict[str, Any]
 
 
 def _base_model(name: str, uri: str = "hf://meta/llama", kind: str = "ClusterBaseModel", **storage: object) -> Json:

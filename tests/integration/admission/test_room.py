@@ -3,7 +3,7 @@
 import msgspec
 
 from rig.admission import AdmissionSite
-from shared.api.meta import Json
+from shared.json_object import Json
 from tests.builders.cluster import group
 
 

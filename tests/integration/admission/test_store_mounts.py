@@ -8,10 +8,11 @@ import pytest
 from controller.admission.pods.pod_annotations import MODELS
 from rig.admission import AdmissionSite
 from rig.errors import CallRefused
-from rig.helm import LARDER, Helm, Json, find_helm
+from rig.helm import LARDER, Helm, find_helm
 from rig.larder.objects import ensure
 from rig.pods import base_model_pod, kserve_pod, plain_pod
 from rig.processes import wait_until
+from shared.json_object import Json
 
 PRIVATE = "/var/lib/larder/models/team-a_private/beef"
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"

@@ -122,8 +122,8 @@ class DeviceBench:
 
     def wait_for_polls(self, count: int = 3) -> None:
         """Wait until the agent has asked its plugins a few more times."""
-        goal = self.metric("larder_device_rounds_total") + count
-        self.wait(lambda: self.metric("larder_device_rounds_total") >= goal, "more polls")
+        goal = self.metric("larder_device_polls_total") + count
+        self.wait(lambda: self.metric("larder_device_polls_total") >= goal, "more polls")
 
     def writes(self) -> float:
         return sum(self.metric(f'larder_device_writes_total{{what="{what}"}}') for what in ("annotations", "status"))

@@ -12,8 +12,8 @@ from rig.binaries import Binaries
 from rig.control_plane import ControlPlane, Options
 from rig.larder.objects import install_kinds
 from shared.api.kinds import CLUSTER_MODEL_CACHE, Definition
+from shared.json_object import Json
 
-Json = dict[str, Any]
 _POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
 SPECS: dict[str, Json] = {
     "ClusterModelCache": {"storageUri": "hf://org/model", "nodeGroup": "gpus"},

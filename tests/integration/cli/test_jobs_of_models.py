@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -40,9 +39,9 @@ from rig.source_fixtures import (
     StoredModel,
 )
 from shared.download_report import NEEDS_ACTION, DownloadReport, decode_report
+from shared.json_object import Json
 from tests.builders.disks import tmpfs
 
-Json = dict[str, Any]
 FILES = {"config.json": b"{}", "sub/model.safetensors": os.urandom(2**20)}
 KINDS = ("huggingFace", "s3", "gitlfs", "oci", "url")
 

@@ -6,17 +6,16 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rig import kubeconfig
 from rig.processes import wait_until
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL
+from shared.json_object import Json
 from tests.integration.cli.conftest import Cluster
 from tests.integration.cli.terminal import at_terminal, piped, start
 
-Json = dict[str, Any]
 NODES = [f"ip-10-128-{n:03}-017.us-west-2.compute.internal"[:42] for n in range(40)]
 SHORT = "InsufficientStorage"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -19,7 +19,7 @@ from shared.api.meta import Condition
 from shared.api.model_node import PATH, Entry, EntryStatus, ModelNodeSpec, ModelNodeStatus
 from shared.devices.annotation import ANNOTATION
 from shared.devices.scheduler import DEVICES_RESOURCE, NAMESPACE_LABEL, SCHEDULER_NAME
-from shared.model_devices import (
+from shared.dra import (
     DEVICE_CLASSES,
     DRIVER,
     FETCH_CLASS,
@@ -29,10 +29,10 @@ from shared.model_devices import (
     SLICES,
     device_name,
 )
+from shared.json_object import Json
 from tests.builders.devices import CARD, card
 from tests.integration.cli.conftest import Cluster
 
-Json = dict[str, Any]
 SOON_S = 60.0
 MODEL, REVISION = "qwen", "r1"
 

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -19,7 +18,8 @@ from rig.api import Api
 from rig.ports import LOOPBACK, free_port
 from rig.processes import Process, Program, wait_until
 from shared.api.model_node import PATH, Entry, ModelNodeSpec
-from shared.model_devices import DRIVER, FETCH_DEVICE, RESOURCES, SLICES, device_name
+from shared.dra import DRIVER, FETCH_DEVICE, RESOURCES, SLICES, device_name
+from shared.json_object import Json
 from shared.sources.memory import MemoryRepository
 from shared.sources.retry import RetryPolicy
 from tests.integration.dra.kubelet import SOON_S, DraKubelet
@@ -28,7 +28,6 @@ RUNTIME = "containerd://2.2.9"
 FILES = {"config.json": b'{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}', "README.md": b"x" * 64}
 
 
-Json = dict[str, Any]
 CLASSES = f"{RESOURCES}/deviceclasses"
 
 

@@ -10,7 +10,7 @@ import grpc
 
 from agent.dra.messages import DRA, HEALTH, REGISTRATION, message_class
 from rig.processes import wait_until
-from shared.model_devices import DRIVER
+from shared.dra import DRIVER
 
 SOON_S = 60.0
 _CALL_S = 45.0  # as kubelet

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rig.larder.cluster_driver import Json
-from shared.model_devices import DRIVER, RESOURCES
+from shared.dra import DRIVER, RESOURCES
+from shared.json_object import Json
 from tests.integration.dra.bench import CLASSES, DraBench
 
 PLUGIN = """

@@ -10,7 +10,7 @@ from agent.dra.slices import slice_name
 from rig import plain_http
 from rig.ports import free_port
 from shared.api.model_node import PATH, Entry, EntryState
-from shared.model_devices import FETCH_DEVICE, SLICES, attribute_text, device_name
+from shared.dra import FETCH_DEVICE, SLICES, attribute_text, device_name
 from tests.builders.disks import tmpfs
 from tests.integration.dra.bench import FILES, DraBench
 from tests.readers.metrics import scrape
@@ -263,16 +263,18 @@ def test_metrics_count_prepared_claims_published_devices_and_answers(bench: DraB
     bench.prepared(claim)
     bench.kubelet.prepare(unknown)
     shown = scrape(bench.url)
-    assert shown["larder_claims_prepared"] == 1
-    assert shown['larder_devices_published{state="available"}'] == 1
-    answers = 'larder_claim_duration_seconds_count{{outcome="{}",verb="{}"}}'
+    assert shown["larder_dra_claims_prepared"] == 1
+    assert shown['larder_dra_devices_published{state="available"}'] == 1
+    answers = 'larder_dra_claim_duration_seconds_count{{outcome="{}",verb="{}"}}'
     assert [shown[answers.format(o, "prepare")] for o in ("answered", "refused", "failed")] == [1, 1, 0]
-    assert shown['larder_claim_duration_seconds_sum{outcome="answered",verb="prepare"}'] > 0
+    assert shown['larder_dra_claim_duration_seconds_sum{outcome="answered",verb="prepare"}'] > 0
     bench.kubelet.unprepare(claim)
     bench.want(_in_state(entry, EntryState.DRAINING))
-    bench.until(lambda: scrape(bench.url)['larder_devices_published{state="leaving"}'] == 1, "the state of the device")
+    bench.until(
+        lambda: scrape(bench.url)['larder_dra_devices_published{state="leaving"}'] == 1, "the state of the device"
+    )
     shown = scrape(bench.url)
-    assert (shown["larder_claims_prepared"], shown[answers.format("answered", "unprepare")]) == (0, 1)
+    assert (shown["larder_dra_claims_prepared"], shown[answers.format("answered", "unprepare")]) == (0, 1)
 
 
 @pytest.mark.usefixtures("entry")

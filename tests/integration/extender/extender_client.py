@@ -7,8 +7,8 @@ import httpx
 
 from controller.extender.callers import extender_key
 from rig.larder.programs import ADMISSION_KEY, ControllerProgram
+from shared.json_object import Json
 
-Json = dict[str, Any]
 _ANSWER_S = 60.0
 
 

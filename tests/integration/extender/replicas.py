@@ -10,9 +10,10 @@ from controller.devices.plugin import DeviceScheduler
 from controller.extender.device_objects import DeviceNode, DevicePod
 from controller.extender.wire import ExtenderBindingArgs
 from rig.api import Api
+from shared.json_object import Json
 from shared.kube.transport import Kube
 from tests.builders.device_replica import DeviceReplica
-from tests.builders.devices import Json, node_json, pod_json
+from tests.builders.devices import node_json, pod_json
 
 NAMESPACE = "default"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

@@ -13,9 +13,10 @@ from controller.extender.reservations import RESERVED_ANNOTATION, lease_name
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from shared.devices.annotation import ANNOTATION
+from shared.dra import DRIVER, resource_claims_in
+from shared.json_object import Json
 from shared.kube.transport import Kube, connect
-from shared.model_devices import DRIVER, resource_claims_in
-from tests.builders.devices import CARD, Json, card
+from tests.builders.devices import CARD, card
 from tests.integration.extender.replicas import (
     LEASES,
     PODS,

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from rig.pods import plain_pod
 from shared.devices.scheduler import SCHEDULER_NAME
-from shared.model_devices import DEVICE_CLASSES, DRIVER, FETCH_DEVICE, RESOURCES, SLICES
+from shared.dra import DEVICE_CLASSES, DRIVER, FETCH_DEVICE, RESOURCES, SLICES
+from shared.json_object import Json
 from tests.integration.extender.conftest import AddNode
 
 _TEMPLATES = f"{RESOURCES}/namespaces/default/resourceclaimtemplates"

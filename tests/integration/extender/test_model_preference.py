@@ -8,8 +8,9 @@ import pytest
 
 from rig.hub.faults import Stall
 from rig.larder.site import Site
-from rig.pods import Json, plain_pod
+from rig.pods import plain_pod
 from shared.devices.scheduler import SCHEDULER_NAME
+from shared.json_object import Json
 from shared.names import fetching_label, ready_label
 from tests.integration.extender.conftest import AddNode
 from tests.integration.extender.extender_client import ExtenderClient

@@ -9,9 +9,10 @@ from rig.api import MERGE, Api
 from rig.errors import CallRefused
 from rig.larder.programs import CONTROLLER, NAMESPACE
 from rig.larder.site import Site
-from rig.pods import Json, plain_pod
+from rig.pods import plain_pod
 from shared.devices.annotation import ANNOTATION, MAX_REQUEST_BYTES
 from shared.devices.scheduler import SCHEDULER_NAME
+from shared.json_object import Json
 from tests.builders.devices import CARD
 
 _PODS = "/api/v1/namespaces/default/pods"

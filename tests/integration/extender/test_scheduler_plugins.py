@@ -9,7 +9,8 @@ from controller.devices.entry_points import GROUP
 from rig.larder.programs import ControllerProgram
 from rig.larder.site import Site
 from rig.ports import LOOPBACK
-from tests.builders.devices import Json, pod_json
+from shared.json_object import Json
+from tests.builders.devices import pod_json
 from tests.builders.distributions import install
 from tests.integration.extender.conftest import AddNode
 from tests.integration.extender.extender_client import ExtenderClient

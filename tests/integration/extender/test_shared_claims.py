@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
-from shared.model_devices import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES, resource_claims_in
+from shared.dra import DEVICE_CLASSES, DRIVER, RESOURCES, SLICES, resource_claims_in
+from shared.json_object import Json
 from tests.builders.devices import card
 from tests.integration.extender.asking_pods import asking, is_bound
 from tests.integration.extender.conftest import AddNode

@@ -2,8 +2,9 @@
 
 import pytest
 
+from shared.json_object import Json
 from shared.kube.collection import decode
-from shared.kube.edit import Json, apply, merge_patch
+from shared.kube.edit import apply, merge_patch
 from shared.kube.errors import Refused
 from shared.kube.transport import Kube
 

@@ -3,8 +3,9 @@ from collections.abc import Callable
 
 import pytest
 
+from shared.json_object import Json
 from shared.kube.collection import get_object, list_objects
-from shared.kube.edit import Json, create_if_missing, delete_if_present, merge_patch, update
+from shared.kube.edit import create_if_missing, delete_if_present, merge_patch, update
 from shared.kube.errors import NotFound, Refused
 from shared.kube.objects import Object
 from shared.kube.transport import Kube

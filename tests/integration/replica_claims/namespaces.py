@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 from tests.builders.replica_claims import GATE
 
 _GROUPS = {"jobs": "/apis/batch/v1", "statefulsets": "/apis/apps/v1"}

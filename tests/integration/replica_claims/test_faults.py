@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from controller.replica_claims.gate import CLAIMS_LABEL, GIVEN_ANNOTATION
-from rig.larder.cluster_driver import Json
+from shared.json_object import Json
 from tests.builders.replica_claims import GATE, job, pod_template, template
 from tests.integration.replica_claims.namespaces import Tenant, gates
 

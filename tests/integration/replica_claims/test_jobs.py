@@ -4,7 +4,7 @@ import pytest
 
 from controller.admission.pods.replica_claims import PLACEHOLDER
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
+from shared.json_object import Json
 from tests.builders.replica_claims import GATE, job, pod_template, template
 from tests.integration.replica_claims.namespaces import Tenant, gates
 

@@ -1,6 +1,6 @@
 """Pods as Kubeflow's training operator (v1) creates them for a PyTorchJob, without the operator itself."""
 
-from rig.larder.cluster_driver import Json
+from shared.json_object import Json
 from tests.builders.replica_claims import definition, pod_template, template
 from tests.integration.replica_claims.namespaces import Tenant
 

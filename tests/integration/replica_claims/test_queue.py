@@ -1,6 +1,6 @@
 """The queue of claims when the API server restarts."""
 
-from rig.larder.cluster_driver import Json
+from shared.json_object import Json
 from tests.integration.replica_claims.namespaces import Tenant
 
 REPLICAS, QUEUED = 800, 500  # on a slow machine, some are created before the API server stops

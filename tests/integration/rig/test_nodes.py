@@ -11,7 +11,7 @@ import pytest
 from rig.agents import NAMESPACE, create_agent_pod, delete_agent_pod, token
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused
-from rig.nodes import Nodes
+from rig.fake_nodes import Nodes
 from rig.ports import free_port
 from rig.processes import wait_until
 

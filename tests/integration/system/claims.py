@@ -1,7 +1,6 @@
 """Models on claims in the namespace `claims`: real claims, volumes, Jobs and pods; tests act as the kubelet."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -10,6 +9,7 @@ from rig.errors import CallRefused
 from rig.larder.site import Site
 from rig.pods import base_model_pod
 from shared.api.core import pods_in
+from shared.json_object import Json
 from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.termination_message import Reading, encode_reading
 
@@ -20,7 +20,6 @@ JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LLAMA = Metadata(model_type="llama", architectures=("LlamaForCausalLM",), format="gguf", parameters=7 * 10**9,
                  context_length=8192, capabilities=("TEXT_TO_TEXT",), size_bytes=5)  # fmt: skip
-Json = dict[str, Any]
 
 
 def claim(site: Site, *modes: str, bound: bool = True, storage_class: str = "") -> str:

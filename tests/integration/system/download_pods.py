@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from shared.download_report import DownloadReport, encode_report
+from shared.json_object import Json
 
 NAMESPACE = "default"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"

@@ -12,9 +12,9 @@ import pytest
 
 from rig.binaries import Binaries
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
 from rig.larder.objects import KINDS, path_of
 from rig.larder.site import Site
+from shared.json_object import Json
 from shared.names import ready_label
 from tests.integration.system.sites import GPU, opened
 

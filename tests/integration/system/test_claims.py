@@ -5,13 +5,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controller.claims.job import JOB_NAME_LABEL, MODEL_ANNOTATION
-from controller.inferenceservices.kinds import SERVICE_LABEL
+from controller.claims.job import MODEL_ANNOTATION
+from controller.inferenceservices.deployment import SERVICE_LABEL
+from controller.jobs.observed_jobs import JOB_NAME_LABEL
 from rig.binaries import Binaries
 from rig.errors import CallRefused
 from rig.larder.objects import open_to_services
 from rig.larder.site import Site
 from rig.pods import base_model_pod, plain_pod
+from shared.json_object import Json
 from shared.metadata.model_metadata import Metadata
 from shared.metadata.reading.termination_message import Reading
 from shared.names import uses_label
@@ -22,7 +24,6 @@ from tests.integration.system.claims import (
     NAMESPACE,
     PODS,
     VOLUMES,
-    Json,
     admitted,
     change,
     claim,
@@ -41,7 +42,7 @@ from tests.integration.system.claims import (
     volume,
     volume_for,
     wait_reconciled,
-)  # fmt: skip
+)
 from tests.integration.system.sites import opened
 
 SERVICES = f"/apis/ome.io/v1beta1/namespaces/{NAMESPACE}/inferenceservices"

@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 
 from rig.larder.site import Site
+from shared.json_object import Json
 from shared.metadata.reading.termination_message import UNFINISHED, Reading
 from tests.integration.system.claims import (
     JOBS,
     LLAMA,
     NAMESPACE,
-    Json,
     admitted,
     claim,
     hand_in,

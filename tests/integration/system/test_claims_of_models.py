@@ -2,10 +2,10 @@
 
 import os
 
-from rig.larder.cluster_driver import Json
 from rig.larder.objects import path_of
 from rig.larder.site import Site
 from rig.pods import base_model_pod, plain_pod
+from shared.json_object import Json
 from shared.names import snapshot_path
 
 _PODS = "/api/v1/namespaces/default/pods"

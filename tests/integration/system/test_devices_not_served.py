@@ -10,7 +10,7 @@ from rig.binaries import Binaries
 from rig.control_plane import Options
 from rig.larder.site import Site
 from rig.processes import Process, Program
-from shared.model_devices import DRIVER, RESOURCES
+from shared.dra import DRIVER, RESOURCES
 from tests.integration.system.conftest import Why
 from tests.integration.system.sites import opened
 

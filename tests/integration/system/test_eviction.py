@@ -12,8 +12,8 @@ from rig.binaries import Binaries
 from rig.larder.site import Site
 from rig.pods import base_model_pod
 from rig.ports import LOOPBACK
+from shared.dra import DRIVER, RESOURCES, SLICES, device_name
 from shared.kube.objects import timestamp
-from shared.model_devices import DRIVER, RESOURCES, SLICES, device_name
 from tests.integration.system.sites import opened
 from tests.readers.metrics import scrape
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from shared.download_report import DownloadReport
+from shared.json_object import Json
 from tests.integration.system.download_pods import (
     CLAIMS,
     CLASS,

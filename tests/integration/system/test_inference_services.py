@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from rig.errors import CallRefused
 from rig.larder.site import Site
 from rig.pods import base_model_pod, kserve_pod
+from shared.json_object import Json
 from shared.names import ready_label, snapshot_label
 from tests.integration.system.sites import GPU, KSERVE_SERVICES
 from tests.integration.system.unguarded import delete_unguarded
@@ -21,7 +21,6 @@ INFERENCE_SERVICES = "/apis/ome.io/v1beta1/namespaces/default/inferenceservices"
 SCALERS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 KIND = "InferenceService"
 LABEL = "larder.dev/inference-service"
-Json = dict[str, Any]
 
 
 @pytest.fixture(autouse=True)

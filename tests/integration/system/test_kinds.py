@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import yaml
@@ -12,9 +11,9 @@ import yaml
 from rig.binaries import Binaries
 from rig.errors import CallRefused
 from rig.larder.site import Site
+from shared.json_object import Json
 from tests.integration.system.absent import DEFINITIONS
 
-Json = dict[str, Any]
 Kubectl = Callable[..., str]
 
 

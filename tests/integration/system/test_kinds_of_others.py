@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import yaml
@@ -12,9 +11,9 @@ from rig.errors import CallRefused
 from rig.larder.objects import path_of
 from rig.larder.site import Site
 from rig.s3 import S3
+from shared.json_object import Json
 from tests.integration.system.absent import ABSENT, CRDS, DEFINITIONS, without_ome
 
-Json = dict[str, Any]
 MODEL, CACHE = "ClusterBaseModel", "ClusterModelCache"
 OURS = {"larder.dev/managed": "true"}
 FINALIZER = "larder.dev/finalizer"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from rig.binaries import Binaries
-from rig.larder.cluster_driver import Json
 from rig.larder.objects import KINDS, path_of
 from rig.larder.site import Site
+from shared.json_object import Json
 from tests.readers.kstatus import Status, kstatus
 
 Wait = Callable[[str, str], None]

@@ -4,11 +4,11 @@ import hashlib
 import os
 
 from controller.placement.volume_names import MODEL_ANNOTATION
+from rig.fake_nodes.decide import NEVER_STARTS
 from rig.hub.faults import Stall
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
-from rig.nodes.decide import NEVER_STARTS
 from rig.pods import plain_pod
+from shared.json_object import Json
 
 _DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 _PODS = "/api/v1/namespaces/default/pods"

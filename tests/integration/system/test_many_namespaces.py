@@ -7,11 +7,11 @@ import pytest
 
 from controller.provisioning.provisioner import MAX_IN_FLIGHT
 from rig.binaries import Binaries
-from rig.larder.cluster_driver import Json
 from rig.larder.programs import ControllerProgram
 from rig.larder.site import Site
 from rig.pods import base_model_pod
 from rig.ports import LOOPBACK
+from shared.json_object import Json
 from tests.integration.system.leaderless import without_leader
 from tests.integration.system.sites import GPU, opened
 from tests.readers.metrics import scrape

@@ -3,10 +3,10 @@
 import pytest
 
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from rig.pods import kserve_pod, plain_pod
 from shared.download_report import DownloadReport
+from shared.json_object import Json
 from tests.integration.system.conftest import Why
 from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, NAMESPACE, PODS, VOLUMES, report, volume_for
 from tests.integration.system.sites import CSI_DRIVER

@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from shared.download_report import DownloadReport
+from shared.json_object import Json
 from tests.integration.system.download_pods import (
     CLAIMS,
     CLASS,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 from tests.integration.system.sites import GPU
 
 NAMED = "larder.dev/model"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from rig.pods import plain_pod
 from shared.download_report import DownloadReport
+from shared.json_object import Json
 from tests.integration.system.conftest import Why
 from tests.integration.system.download_pods import CLAIMS, CLASS, JOBS, NAMESPACE, PODS, ready_model, report, volume_for
 from tests.integration.system.training import role, train

@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from shared.api.core import claims_in, jobs_in, pods_in
+from shared.json_object import Json
 from shared.metadata.reading.termination_message import Reading
 from tests.integration.system.claims import LLAMA, VOLUMES, admitted, hand_in
 

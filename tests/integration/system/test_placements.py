@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from rig.pods import ENABLE_CACHE, KSERVE_URI, kserve_pod, plain_pod
+from shared.json_object import Json
 
 CONFINED: Json = {
     "allowPrivilegeEscalation": False,

@@ -3,9 +3,9 @@
 import pytest
 
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from rig.pods import plain_pod
+from shared.json_object import Json
 
 NODE_GROUP = "serving.kserve.io/nodegroup"
 

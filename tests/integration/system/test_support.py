@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
@@ -21,8 +20,7 @@ from rig.errors import CallRefused
 from rig.larder.programs import NAMESPACE
 from rig.larder.site import Site
 from rig.scripted_http import ScriptedRequest, reply, scripted
-
-Json = dict[str, Any]
+from shared.json_object import Json
 
 PLANT = "pl4nted"
 ENGINEER = "support-engineer"

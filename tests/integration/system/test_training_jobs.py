@@ -9,9 +9,9 @@ import yaml
 
 from rig.binaries import Binaries
 from rig.errors import CallRefused
-from rig.larder.cluster_driver import Json
 from rig.larder.objects import KINDS
 from rig.larder.site import Site
+from shared.json_object import Json
 from tests.integration.system.conftest import Why
 from tests.integration.system.training import (
     CLAIMS,

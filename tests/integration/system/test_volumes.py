@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from rig.pods import base_model_pod, plain_pod
+from shared.json_object import Json
 
 _CLAIMS = "persistentvolumeclaims"
 _VOLUMES = "/api/v1/persistentvolumes"

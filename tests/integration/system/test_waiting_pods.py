@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from rig.errors import CallRefused
+from rig.fake_nodes.decide import NEVER_STARTS
 from rig.hub.faults import Stall
 from rig.larder.objects import path_of
 from rig.larder.site import Site
-from rig.nodes.decide import NEVER_STARTS
-from rig.pods import BASE_MODEL, Json, plain_pod
+from rig.pods import BASE_MODEL, plain_pod
 from rig.ports import LOOPBACK
+from shared.json_object import Json
 from shared.names import snapshot_label
 from tests.integration.system.unguarded import delete_unguarded
 from tests.readers.metrics import scrape

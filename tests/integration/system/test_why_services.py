@@ -2,9 +2,9 @@
 
 import pytest
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
 from rig.pods import base_model_pod, plain_pod
+from shared.json_object import Json
 from tests.integration.system.conftest import Why
 from tests.integration.system.sites import KSERVE_SERVICES
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rig.larder.cluster_driver import Json
 from rig.larder.site import Site
+from shared.json_object import Json
 
 KIND, NAMESPACE = "TrainingJob", "default"
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"

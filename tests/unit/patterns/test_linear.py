@@ -101,8 +101,8 @@ def test_the_search_finds_patterns_in_known_modules() -> None:
         ("shared.metadata.formats.tensors", "search"),
         ("shared.sources.registry.challenges", "findall"),
         ("shared.api.meta", "search"),
-        ("controller.cli.support.scrub", "sub"),
-        ("controller.admission.rules.validate", "fullmatch"),
+        ("controller.cli.support.redact", "sub"),
+        ("controller.admission.rules.annotations", "fullmatch"),
     } <= found
     assert len(USES) > 80
 

@@ -2,7 +2,7 @@
 
 from importlib.metadata import EntryPoint
 
-from agent.devices.guarded import GuardedPlugin
+from agent.devices.guarded_plugin import GuardedPlugin
 from agent.devices.loading import installed_plugins, start_plugins
 from agent.devices.plugin import GROUP
 from tests.builders.device_plugins import Hanging, StubDevice

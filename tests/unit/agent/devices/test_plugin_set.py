@@ -1,6 +1,6 @@
 """Plugins that did not start are retried; those that failed return once they answer."""
 
-from agent.devices.guarded import GuardedPlugin
+from agent.devices.guarded_plugin import GuardedPlugin
 from agent.devices.plugin_set import PluginSet
 from shared.backoff import Backoff
 from shared.devices.info import NodeInfo

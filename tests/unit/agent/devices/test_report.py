@@ -39,7 +39,7 @@ def test_the_metrics_have_a_sample_for_each_plugin() -> None:
         'larder_device_plugin_advertised{plugin="toy"}': 0,
         'larder_device_resources{place="annotation"}': 9,
         'larder_device_resources{place="status"}': 0,
-        "larder_device_rounds_total": 3,
+        "larder_device_polls_total": 3,
         'larder_device_writes_total{what="annotations"}': 4,
         'larder_device_writes_total{what="status"}': 0,
         "larder_devices_advertised": 1,

@@ -1,6 +1,6 @@
 from agent.dra.cdi_edits import PluginEdits, cdi_file, prepared_devices
 from agent.dra.devices import HeldModel
-from shared.model_devices import AllocatedDevice
+from shared.dra import AllocatedDevice
 
 MODEL = HeldModel("qwen", "r", "/store/models/qwen/r")
 

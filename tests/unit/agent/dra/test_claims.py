@@ -19,7 +19,7 @@ from agent.dra.observe import PreparationObserver
 from agent.dra.plugins import NodePlugins
 from agent.dra.snapshots import SnapshotScanner
 from shared.devices.annotation import ANNOTATION
-from shared.model_devices import DRIVER, FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES
+from shared.dra import DRIVER, FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES
 from tests.builders.api_server import Objects, connected, listed
 
 

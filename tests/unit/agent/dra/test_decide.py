@@ -11,8 +11,7 @@ from agent.dra.kubelet_claim import KubeletClaim
 from shared.api.model_node import Entry, EntryState
 from shared.devices.annotation import encode_pod_info
 from shared.devices.info import ContainerInfo, PodInfo
-from shared.kube.objects import Meta
-from shared.model_devices import (
+from shared.dra import (
     AllocatedDevice,
     AllocatedDevices,
     ClaimConsumer,
@@ -20,6 +19,7 @@ from shared.model_devices import (
     ResourceClaim,
     ResourceClaimStatus,
 )
+from shared.kube.objects import Meta
 
 MODEL = HeldModel("qwen", "r", "/store/models/qwen/r")
 REF = KubeletClaim("team-a", "c", "u1")

@@ -1,6 +1,6 @@
 from agent.dra.devices import HeldModel, device_json, devices_of, fetch_json
 from shared.api.model_node import Entry, EntryState
-from shared.model_devices import attribute_text, device_name
+from shared.dra import attribute_text, device_name
 
 MODEL = HeldModel("Qwen_qwen", "abc", "/store/models/q/abc", 68, architecture="Qwen2", parameters=7)
 

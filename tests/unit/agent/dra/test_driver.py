@@ -17,7 +17,7 @@ from agent.dra.plugins import NodePlugins
 from agent.dra.settings import read_settings
 from agent.dra.sockets import KubeletSockets
 from shared.api.model_node import PATH
-from shared.model_devices import DRIVER, RESOURCE_CLAIMS, RESOURCES, SLICES
+from shared.dra import DRIVER, RESOURCE_CLAIMS, RESOURCES, SLICES
 from tests.builders.api_server import Objects, connected, listed
 
 SOON_S = 60

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.dra.node import NodeGate
-from shared.model_devices import RESOURCES
+from shared.dra import RESOURCES
 from tests.builders.api_server import Objects, serving
 
 NODE = "/api/v1/nodes/n"

@@ -15,7 +15,7 @@ from agent.dra.observe import PreparationObserver
 from agent.dra.snapshots import SnapshotScanner
 from agent.store.layout import Layout
 from agent.store.snapshot import Completed
-from shared.model_devices import DRIVER, RESOURCES, device_name
+from shared.dra import DRIVER, RESOURCES, device_name
 from shared.paths import COMPLETED
 from tests.builders.api_server import Objects, connected, serving
 from tests.builders.device_plugins import Hanging

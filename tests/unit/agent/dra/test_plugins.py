@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.devices.guarded import GuardedPlugin
-from agent.devices.models import STORE_BYTES, id_leaf, ready_leaf
+from agent.devices.guarded_plugin import GuardedPlugin
+from agent.devices.models_plugin import STORE_BYTES, id_leaf, ready_leaf
 from agent.devices.plugin import Allocated, Mount
 from agent.dra.cdi_edits import PluginEdits
 from agent.dra.decide import AllocateRequest

@@ -10,8 +10,8 @@ from aiohttp import web
 from agent.dra.devices import LEAVING_TAINT, HeldModel, ModelDevice
 from agent.dra.publisher import SlicePublisher
 from agent.dra.slices import PoolOwner
+from shared.dra import FETCH_DEVICE
 from shared.kube.errors import KubeError
-from shared.model_devices import FETCH_DEVICE
 from tests.builders.api_server import connected
 
 OPEN = ModelDevice(HeldModel("open", "r", "/m"))

@@ -7,7 +7,6 @@ from agent.dra.slices import (
     MAX_DEVICES,
     CreateSlice,
     DeleteSlice,
-    Json,
     PoolOwner,
     PublishedSlice,
     ReplaceSlice,
@@ -17,6 +16,7 @@ from agent.dra.slices import (
     published_slice,
     slice_name,
 )
+from shared.json_object import Json
 
 NODE = PoolOwner("node-a", "u1")
 

@@ -19,9 +19,9 @@ from agent.reconciler.downloader import Downloader
 from agent.reconciler.downloads import Downloads
 from agent.reconciler.executor import ActionExecutor
 from agent.reconciler.failures import FailureRecorder
-from agent.reconciler.inspector import Inspector
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
+from agent.reconciler.metadata_reader import SnapshotMetadataReader
 from agent.reconciler.observe import Scanner
 from agent.reconciler.own_node import OwnNode
 from agent.reconciler.removals import Removals
@@ -208,7 +208,9 @@ class NodeRig:
                     self.cache, self.store, node, api, self.activity, failures, downloads, self.threads, self.clock,
                     self.reconciler.request_node_read,
                 ),
-                inspector=Inspector(self.cache, self.threads, jobs, errors, self.reconciler.wake, self.clock),
+                metadata_reader=SnapshotMetadataReader(
+                    self.cache, self.threads, jobs, errors, self.reconciler.wake, self.clock
+                ),
                 failures=failures, errors=errors, jobs=jobs, wake=self.reconciler.wake,
                 request_scan=scanner.request_scan, clock=self.clock,
             )  # fmt: skip

@@ -10,8 +10,8 @@ from agent.reconciler.actions import (
     Action,
     ChangeLabels,
     Forget,
-    Inspect,
     Prepare,
+    ReadSnapshotMetadata,
     Remove,
     RemoveStartupTaint,
     Reserve,
@@ -294,7 +294,7 @@ def _end_jobs(observation: Observation) -> Observation:
 def _acted(observation: Observation, action: Action) -> Observation:
     left = dict(observation.works)
     match action:
-        case ChangeLabels() | RemoveStartupTaint() | Skip() | Inspect():
+        case ChangeLabels() | RemoveStartupTaint() | Skip() | ReadSnapshotMetadata():
             return _noted(observation, action)
         case Prepare(wanted_entry):
             left[wanted_entry.key] = Preparing(wanted_entry.manifest)
@@ -315,7 +315,9 @@ def _acted(observation: Observation, action: Action) -> Observation:
     return replace(observation, works=left)
 
 
-def _noted(observation: Observation, action: ChangeLabels | RemoveStartupTaint | Skip | Inspect) -> Observation:
+def _noted(
+    observation: Observation, action: ChangeLabels | RemoveStartupTaint | Skip | ReadSnapshotMetadata
+) -> Observation:
     match action:
         case RemoveStartupTaint():
             return replace(observation, startup_taint=replace(observation.startup_taint, present=False))
@@ -324,14 +326,14 @@ def _noted(observation: Observation, action: ChangeLabels | RemoveStartupTaint |
             return replace(observation, labels={k: v for k, v in labels.items() if v is not None})
         case Skip(wanted_entry):
             return replace(observation, skipped=observation.skipped | {wanted_entry.key})
-        case Inspect(wanted_entry):
+        case ReadSnapshotMetadata(wanted_entry):
             read = UnpackedMetadata(identity=identity_of_files(observation.held[wanted_entry.key].manifest))
             return replace(observation, metadata={**observation.metadata, wanted_entry.key: read})
 
 
 def _key(action: Action) -> Key | None:
     match action:
-        case ChangeLabels() | RemoveStartupTaint() | Skip() | Inspect():
+        case ChangeLabels() | RemoveStartupTaint() | Skip() | ReadSnapshotMetadata():
             return None
         case Stop(key) | Forget(key):
             return key

@@ -7,9 +7,10 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel, CatalogNode
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.settings import AdmissionSettings
-from rig.pods import Json, Rewrite
+from rig.pods import Rewrite
+from shared.json_object import Json
 
 
 @pytest.fixture
@@ -42,10 +43,10 @@ def rewrite(catalog: MemoryCatalog, settings: AdmissionSettings) -> Rewrite:
 
     def run(pod: Json) -> tuple[Json, tuple[str, ...]]:
         before = copy.deepcopy(pod)
-        first = inject_cached_models(pod, "default", catalog, settings)
+        first = pod_changes(pod, "default", catalog, settings)
         assert pod == before
         after: Json = jsonpatch.apply_patch(pod, list(first.patch))
-        assert inject_cached_models(after, "default", catalog, settings).patch == ()
+        assert pod_changes(after, "default", catalog, settings).patch == ()
         return after, first.warnings
 
     return run

@@ -18,7 +18,7 @@ from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.review import read_review
 from controller.admission.server import MUTATE_PATH, PATHS, admission_router, path_with
 from controller.admission.settings import AdmissionSettings
-from controller.manager.requests import CountRequests
+from controller.manager.asgi import CountRequests
 from rig.pods import base_model_pod
 from shared.server.limits import PEER_CERTIFICATE
 from tests.builders.reviews import admission_review

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from typing import Any
 
 import httpx
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 from structlog.testing import capture_logs
 
-from controller.agentapi.authenticate import AgentIdentity, Authenticator, DeniedError
+from controller.agentapi.authenticator import AgentIdentity, Authenticator, DeniedError
 from controller.agentapi.leader import LeaderClient
 from controller.agentapi.request_guard import (
     INVALID_TOKENS,
@@ -34,6 +33,7 @@ from shared.api.model_node import PATH, Claim
 from shared.api.wire import CredentialsRequest
 from shared.ca_reload import CaReloader
 from shared.errors import AuthDenied, NotGranted
+from shared.json_object import Json
 from shared.kube.transport import Kube
 from shared.sources.settings import settings_from_environ
 from tests.builders.api_server import Objects
@@ -43,7 +43,6 @@ REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 AGENT = "system:serviceaccount:ns:larder-agent"
 KEY = ("m", "r1")
 BEARER = {"Authorization": "Bearer aaa.bbb.ccc"}
-Json = dict[str, Any]
 
 
 def review(audience: str = "larder", username: str = AGENT, **extra: str) -> Json:
@@ -155,7 +154,7 @@ async def test_credentials_are_never_given_on_a_cached_review(api: Api) -> None:
 
 
 async def test_the_cache_of_tokens_is_bounded(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.agentapi.authenticate._MOST_RECENT", 3)
+    monkeypatch.setattr("controller.agentapi.authenticator._MOST_RECENT", 3)
     for i in range(10):
         await api.authenticator.agent_of(f"Bearer token.{i}")
     assert len(api.authenticator._recent) <= 3

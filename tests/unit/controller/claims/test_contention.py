@@ -6,9 +6,9 @@ import pytest
 
 from controller.claims.contention import limit_of, users_of, waits_of
 from controller.claims.decide import decide
-from controller.claims.kinds import ClaimPod, PodStatus
 from controller.claims.result import takes_pods
 from controller.claims.view import ClaimView
+from controller.jobs.observed_jobs import ClaimPod, PodStatus
 from controller.manager.actions import Requeue
 from shared.api.core import ClaimSpec, ObservedCondition, PersistentVolumeClaim
 from shared.kube.objects import Meta

@@ -4,7 +4,7 @@ import pytest
 
 from controller.claims.controller import model_of_job_pod, models_on
 from controller.claims.job import MODEL_ANNOTATION
-from controller.claims.kinds import JobPod
+from controller.jobs.observed_jobs import JobPod
 from controller.state.cluster_state import ClusterState
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModel, BaseModelSpec, Storage

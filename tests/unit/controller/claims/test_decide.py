@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.claims.decide import StartJob, WriteClaimStatus, decide
-from controller.claims.kinds import ContainerState, Waiting
 from controller.claims.outcome import BLOCKING_REASONS
 from controller.claims.result import takes_pods
 from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
+from controller.jobs.observed_jobs import ContainerState, Waiting
 from controller.manager.actions import Requeue, WriteSpec
 from controller.manager.conditions import ConditionUpdate
 from shared.api.base_model import BaseModelStatus

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from controller.claims.job import JobSettings, job_manifest, model_key, model_text
-from controller.claims.kinds import ClaimPod
 from controller.claims.read_request import ClaimReadRequest
+from controller.jobs.observed_jobs import ClaimPod
 from controller.placement.claim_place import ClaimPath
 from controller.state.keys import ModelKey
 from tests.builders.claims import user

@@ -2,8 +2,9 @@
 
 import pytest
 
-from controller.claims.kinds import ContainerState, JobPod, Terminated, Waiting
-from controller.claims.outcome import StillRunning, outcome_of
+from controller.claims.outcome import outcome_of
+from controller.jobs.blocker import StillRunning
+from controller.jobs.observed_jobs import ContainerState, JobPod, Terminated, Waiting
 from shared.api.core import ObservedCondition
 from shared.metadata.reading.termination_message import UNFINISHED, Reading, encode_reading
 from tests.builders.claims import LLAMA, NOW, handed_in, job, job_pod

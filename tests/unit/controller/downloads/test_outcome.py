@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.claims.kinds import ContainerState, ContainerStatus, Job, JobPod, JobStatus, PodStatus, Terminated
 from controller.downloads.outcome import DownloadCompleted, DownloadFailed, DownloadRunning, Outcome, outcome_of
+from controller.jobs.observed_jobs import ContainerState, ContainerStatus, Job, JobPod, JobStatus, PodStatus, Terminated
 from shared.api.core import ObservedCondition
 from shared.download_report import DownloadReport, encode_report
 from shared.kube.objects import Meta

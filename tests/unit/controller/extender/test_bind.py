@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.extender.decide import NodeFit
 from controller.extender.device_objects import DevicePod
+from controller.extender.filter_result import NodeFit
 from controller.extender.requested_devices import requested_devices
 from controller.extender.reservations import EXPIRES_S, RESERVED_ANNOTATION, SEEN_ANNOTATION
 from controller.extender.reserve import NotBound

@@ -22,11 +22,12 @@ from controller.extender.reserve import NotBound
 from controller.extender.worker import NoAnswerInTime
 from shared.devices.info import PodInfo
 from shared.errors import LarderError
+from shared.json_object import Json
 from shared.kube.errors import Refused
 from shared.kube.transport import Kube
 from tests.builders.api_server import connected
 from tests.builders.device_replica import DeviceReplica
-from tests.builders.devices import CARD, Json, card, device_node, device_pod
+from tests.builders.devices import CARD, card, device_node, device_pod
 from tests.builders.lease_server import LaterClock, LeaseServer
 
 _CARDS = {card(place): 1 for place in "abcd"}

@@ -26,7 +26,7 @@ from controller.extender.service import ExtenderService
 from controller.extender.shared_claims import SharedClaims
 from controller.extender.wire import ExtenderBindingArgs
 from controller.extender.worker import DeviceWorker
-from controller.manager.requests import CountRequests
+from controller.manager.asgi import CountRequests
 from controller.placement.groups import NodeLimits
 from controller.state.cluster_state import ClusterState
 from shared.kube.cache import Cache

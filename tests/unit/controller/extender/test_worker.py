@@ -8,8 +8,8 @@ import pytest
 
 from controller.devices.plugin import DeviceFit, DeviceScheduler
 from controller.extender.accounts import DeviceAccounts
-from controller.extender.decide import NodeFit
 from controller.extender.evaluator import FitEvaluator
+from controller.extender.filter_result import NodeFit
 from controller.extender.requested_devices import requested_devices
 from controller.extender.worker import DeviceWorker, NoAnswerInTime
 from tests.builders.devices import CARD, ScriptedPlugin, bound_pod, card, device_node, device_pod

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from controller.claims.contention import Wait
-from controller.claims.kinds import ClaimPod, ClaimPodSpec, ContainerState, ContainerStatus, PodStatus, Waiting
 from controller.inferenceservices.blockers import Blocker, blocker_of
-from controller.inferenceservices.kinds import SERVICE_LABEL
+from controller.inferenceservices.deployment import SERVICE_LABEL
 from controller.inferenceservices.view import ServiceView
+from controller.jobs.observed_jobs import ClaimPod, ClaimPodSpec, ContainerState, ContainerStatus, PodStatus, Waiting
 from shared.api.core import ObservedCondition
 from shared.kube.objects import Meta
 from tests.builders.services import deployment, view

@@ -14,7 +14,7 @@ from controller.inferenceservices.observe import ServiceObserver
 from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
 from controller.state.keys import ModelKey
 from shared.api.base_model import BaseModelStatus, ClusterBaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
@@ -56,7 +56,9 @@ async def kube(objects: Objects, tmp_path: Path) -> AsyncIterator[Kube]:
 def observer(cluster: ClusterState, kube: Kube) -> ServiceObserver:
     users = ServiceUsers(kube, cluster, enabled=True)
     return ServiceObserver(
-        cluster, kube, StateCatalog(cluster, kube, Manifests(kube, "ns"), users, DeviceUsers(kube, enabled=False))
+        cluster,
+        kube,
+        StateCatalog(cluster, kube, Manifests(kube, "ns"), users, ResourceClaimUsers(kube, enabled=False)),
     )
 
 

@@ -13,7 +13,7 @@ from controller.inferenceservices.users import ServiceUsers
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import StaleError
 from controller.sources.manifests import Manifests
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
 from shared.api.kinds import INFERENCE_SERVICE
 from shared.kube.transport import Kube
 from tests.builders.api_server import Objects
@@ -31,7 +31,7 @@ async def test_a_stale_service_does_not_replace_what_a_newer_one_applied(kube: K
         kube,
         Manifests(kube, "ns"),
         ServiceUsers(kube, cluster, enabled=True),
-        DeviceUsers(kube, enabled=False),
+        ResourceClaimUsers(kube, enabled=False),
     )
 
     def now() -> datetime:

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.claims.kinds import ClaimPod, PodStatus
 from controller.inferenceservices.report import status_of
 from controller.inferenceservices.view import ServedModel, ServiceView
+from controller.jobs.observed_jobs import ClaimPod, PodStatus
 from shared.api.core import ObservedCondition
 from shared.api.inference_service import InferenceServiceStatus
 from shared.api.meta import Condition

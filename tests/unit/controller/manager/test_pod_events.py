@@ -10,7 +10,8 @@ from controller.manager.event_recorder import EventRecorder
 from controller.manager.limited_events import LimitedEvents
 from controller.manager.pod_events import PodEvents
 from shared.api.core import Pod
-from tests.builders.api_server import Json, Objects, serving
+from shared.json_object import Json
+from tests.builders.api_server import Objects, serving
 from tests.builders.clock import Clock
 from tests.builders.cluster import meta
 

@@ -89,4 +89,4 @@ async def test_only_unforeseen_errors_count_as_internal_errors() -> None:
         health, shown = (await http.get("/healthz")), samples((await http.get("/metrics")).text)
     assert health.status_code == 200
     assert health.text == "ok\ninternal errors since the start: 2, the last: TypeError in GroupKey; the log has more\n"
-    assert shown['larder_controller_internal_errors_total{part="GroupKey"}'] == 2
+    assert shown['larder_internal_errors_total{part="GroupKey"}'] == 2

@@ -13,8 +13,8 @@ from controller.metadata.reader import MetadataReader
 from controller.placement.demand import Demand, Resolution
 from controller.placement.demand_of_kind import cache_demand
 from controller.sources.credentials import Secrets
-from controller.sources.listings import pack
 from controller.sources.manifests import Manifests
+from controller.sources.packed_manifests import pack
 from controller.state.keys import ModelKey
 from rig.scripted_http import ScriptedRequest, reply, scripted
 from shared.kube.transport import Kube

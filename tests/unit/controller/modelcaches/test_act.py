@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from controller.modelcaches.act import ModelCacheActor
-from controller.modelcaches.templates import ClaimTemplate, StorageManifest, cache_labels
+from controller.modelcaches.objects import ClaimTemplate, StorageManifest, cache_labels
 from controller.placement.volume_names import volume_names
 from controller.provisioning.exclusive_names import RefusedName
 from shared.api.core import VOLUMES, claims_in

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from controller.claims.kinds import JobPod
+from controller.jobs.observed_jobs import JobPod
 from controller.modelcaches.controller import cache_of_pod
 from controller.modelcaches.job import CACHE_ANNOTATION
 from controller.modelcaches.keys import ModelCacheKey

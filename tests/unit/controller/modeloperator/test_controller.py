@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from controller.downloads.progress import ProgressReader
 from controller.modeloperator.controller import model_operator_controller
-from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.keys import ModelObjectKey
 from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.reconcile import ModelOperatorReconciler
 from shared.api.kinds import MODEL
@@ -13,8 +13,8 @@ from tests.builders.models_on_claims import model
 
 
 def test_models_are_reconciled_again_when_their_definition_gets_back_its_label() -> None:
-    cluster, queued, none = fresh_cluster(), set[DownloadedModelKey](), cast("Any", None)
-    progress: ProgressReader[DownloadedModelKey] = ProgressReader(lambda: 0.0, lambda _: None)
+    cluster, queued, none = fresh_cluster(), set[ModelObjectKey](), cast("Any", None)
+    progress: ProgressReader[ModelObjectKey] = ProgressReader(lambda: 0.0, lambda _: None)
     observer = ModelOperatorObserver(cluster, none, progress)
     reconciler = ModelOperatorReconciler(observer, none, none, none)
     controller = model_operator_controller(observer, reconciler, enabled=True)
@@ -26,4 +26,4 @@ def test_models_are_reconciled_again_when_their_definition_gets_back_its_label()
     assert not list(controller.all_keys())
     queued.clear()
     cluster.ownership.set_foreign(MODEL.kind, foreign=False)
-    assert queued == {DownloadedModelKey("team", "llama")}
+    assert queued == {ModelObjectKey("team", "llama")}

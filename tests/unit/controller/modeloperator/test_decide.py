@@ -21,7 +21,7 @@ from controller.modeloperator.actions import (
 from controller.modeloperator.decide import IN_PROGRESS, decide
 from controller.modeloperator.objects import ModelDownload
 from controller.modeloperator.source import wanted_digest
-from controller.modeloperator.view import DownloadedModelView
+from controller.modeloperator.view import ModelObjectView
 from controller.provisioning.creation_failure import CreationFailure
 from shared.api.core import StorageClass
 from shared.api.model import ModelObjectStatus
@@ -29,16 +29,16 @@ from shared.download_report import DownloadReport
 from tests.builders.model_caches import pod
 
 
-def actions(view: DownloadedModelView, later: timedelta = timedelta()) -> list[Action]:
+def actions(view: ModelObjectView, later: timedelta = timedelta()) -> list[Action]:
     return decide(view, build.NOW + later)
 
 
-def written(view: DownloadedModelView, later: timedelta = timedelta()) -> WriteModelStatus:
+def written(view: ModelObjectView, later: timedelta = timedelta()) -> WriteModelStatus:
     (write,) = (action for action in actions(view, later) if isinstance(action, WriteModelStatus))
     return write
 
 
-def pause(view: DownloadedModelView) -> float:
+def pause(view: ModelObjectView) -> float:
     return min(action.after_s for action in actions(view) if isinstance(action, Requeue))
 
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from controller.downloads.progress import ProgressReader
-from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.keys import ModelObjectKey
 from controller.modeloperator.observe import ModelOperatorObserver
 from shared.api.meta import Condition
 from shared.api.model import Model, ModelObjectStatus
@@ -19,7 +19,7 @@ def named(name: str, status: ModelObjectStatus, namespace: str = "team") -> Mode
 
 
 def test_downloading_and_updating_models_are_counted_per_namespace() -> None:
-    progress: ProgressReader[DownloadedModelKey] = ProgressReader(lambda: 0.0, lambda _: None)
+    progress: ProgressReader[ModelObjectKey] = ProgressReader(lambda: 0.0, lambda _: None)
     observer = ModelOperatorObserver(fresh_cluster(), cast("Any", None), progress)
     updating = [Condition(type="Updating", status="True", reason="Queued", last_transition_time="t")]
     for found in (

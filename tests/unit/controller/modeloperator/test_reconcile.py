@@ -13,7 +13,7 @@ from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import StaleError
 from controller.modeloperator.act import ModelOperatorActor
 from controller.modeloperator.download_metrics import ModelDownloadMetrics
-from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.keys import ModelObjectKey
 from controller.modeloperator.observe import ModelOperatorObserver
 from controller.modeloperator.reconcile import ModelOperatorReconciler
 from controller.provisioning.creations import Creations
@@ -25,19 +25,19 @@ from tests.builders.cluster import fresh_cluster
 from tests.builders.models_on_claims import NOW, begun, claim, model
 from tests.builders.provisioning import provisioner, serve
 
-KEY = DownloadedModelKey("team", "llama")
+KEY = ModelObjectKey("team", "llama")
 CLAIMS = "/api/v1/namespaces/team/persistentvolumeclaims"
 JOBS = "/apis/batch/v1/namespaces/team/jobs"
 MODEL_PATH = "/apis/models.example.com/v1alpha1/namespaces/team/models/llama"
 
 
 def reconciler_with(kube: Kube, queue: Provisioner) -> ModelOperatorReconciler:
-    progress: ProgressReader[DownloadedModelKey] = ProgressReader(lambda: 0.0, lambda _: None)
+    progress: ProgressReader[ModelObjectKey] = ProgressReader(lambda: 0.0, lambda _: None)
     observer = ModelOperatorObserver(fresh_cluster(), kube, progress)
     metrics = ModelDownloadMetrics(CollectorRegistry())
     events, jobs = EventRecorder(kube, lambda: NOW), DownloadJobSettings("agent")
     actor = ModelOperatorActor(kube, events, jobs, metrics, lambda: NOW)
-    creations: Creations[DownloadedModelKey] = Creations(queue, lambda _: None, lambda: 0.0)
+    creations: Creations[ModelObjectKey] = Creations(queue, lambda _: None, lambda: 0.0)
     return ModelOperatorReconciler(observer, actor, creations, lambda: NOW)
 
 

@@ -1,7 +1,6 @@
 """The kstatus of models, services and groups in each of their states."""
 
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import pytest
@@ -9,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.claims.decide import decide as decide_claim
-from controller.claims.kinds import ContainerState, Waiting
 from controller.claims.status import claim_status
 from controller.claims.view import ClaimView
 from controller.groups.decide import GroupMember, decide_status
 from controller.inferenceservices.report import status_of
 from controller.inferenceservices.view import ServiceView
+from controller.jobs.observed_jobs import ContainerState, Waiting
 from controller.manager.conditions import ConditionUpdate, with_conditions
 from controller.models.decide import RecordResolution
 from controller.models.kstatus import TRANSIENT
@@ -27,6 +26,7 @@ from shared.api.core import ObservedCondition
 from shared.api.meta import ABNORMAL, Condition
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.api.model_node import Phase
+from shared.json_object import Json
 from shared.kube.objects import Meta
 from tests.builders.claims import NOW, after, claim, job, job_pod, read, reported
 from tests.builders.claims import view as on_claim
@@ -35,7 +35,6 @@ from tests.builders.services import MISSING, WAITING, deployment
 from tests.builders.services import view as service
 from tests.readers.kstatus import Status, kstatus
 
-Json = dict[str, Any]
 LATE = ObservedCondition(type="Failed", status="True", reason="DeadlineExceeded")
 IMAGE = job_pod("Pending", ContainerState(waiting=Waiting(reason="ImagePullBackOff")))
 

@@ -11,14 +11,14 @@ import pytest
 from controller.nodes.observe import NodeObserver
 from controller.nodes.view import NodeView
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_offers import DeviceOffers
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
+from controller.state.dra.resource_slices import ResourceSliceReader
 from controller.state.keys import ModelKey
 from controller.state.live_reader import LiveReader, object_path
 from shared.api.core import NODES, PODS
 from shared.api.kinds import NODE_GROUP
 from shared.api.model_node import EntryStatus, ModelNode
-from shared.model_devices import DRIVER, RESOURCE_CLAIMS, SLICES, device_name
+from shared.dra import DRIVER, RESOURCE_CLAIMS, SLICES, device_name
 from shared.names import snapshot_path
 from tests.builders.api_server import Objects, listed, serving
 from tests.builders.clock import Clock
@@ -55,8 +55,8 @@ async def observer(cluster: ClusterState, objects: Objects, tmp_path: Path) -> A
             kube,
             LiveReader(kube),
             "/var/lib/larder",
-            DeviceUsers(kube, enabled=True),
-            DeviceOffers(kube, enabled=True),
+            ResourceClaimUsers(kube, enabled=True),
+            ResourceSliceReader(kube, enabled=True),
         )
 
 
@@ -225,7 +225,7 @@ async def test_claims_are_not_read_if_models_are_not_devices(
 ) -> None:
     cluster.model_nodes.upsert(drains())
     async with serving(objects, tmp_path) as kube:
-        users, offers = DeviceUsers(kube, enabled=False), DeviceOffers(kube, enabled=False)
+        users, offers = ResourceClaimUsers(kube, enabled=False), ResourceSliceReader(kube, enabled=False)
         seen = view(NodeObserver(cluster, kube, LiveReader(kube), "/var/lib/larder", users, offers))
     assert (seen.acknowledged, seen.offered) == ({KEY: NOW}, {})
 

@@ -15,8 +15,8 @@ from controller.nodes.eviction_recorder import EvictionMetrics, EvictionRecorder
 from controller.nodes.observe import NodeObserver
 from controller.nodes.reconcile import NodeReconciler
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_offers import DeviceOffers
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
+from controller.state.dra.resource_slices import ResourceSliceReader
 from controller.state.live_reader import LiveReader
 from shared.api.core import NODES
 from shared.api.model_node import PATH
@@ -38,8 +38,8 @@ async def rig(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterSt
             kube,
             LiveReader(kube),
             "/var/lib/larder",
-            DeviceUsers(kube, enabled=False),
-            DeviceOffers(kube, enabled=False),
+            ResourceClaimUsers(kube, enabled=False),
+            ResourceSliceReader(kube, enabled=False),
         )
         evictions = EvictionRecorder(
             EventRecorder(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).evict

@@ -6,12 +6,12 @@ import pytest
 
 from controller.nodes.users import users_of
 from shared.api.core import Pod
+from shared.json_object import Json
 from shared.kube.objects import Key
 from shared.names import USER_LABEL, ready_label, snapshot_label, snapshot_path, uses_label
 
 ROOT = "/var/lib/larder"
 R1, R2, OTHER = ("m", "r1"), ("m", "r2"), ("other", "r1")
-Json = dict[str, Any]
 
 
 def pod(name: str, spec: Json, phase: str = "Running", **metadata: Any) -> Json:

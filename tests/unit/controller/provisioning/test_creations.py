@@ -5,17 +5,17 @@ import asyncio
 import structlog
 from prometheus_client import CollectorRegistry
 
-from controller.modeloperator.keys import DownloadedModelKey
+from controller.modeloperator.keys import ModelObjectKey
 from controller.provisioning.creations import Creations
 from controller.provisioning.provision_queue import ProvisionOrder
 from controller.provisioning.provisioner import Provisioner, ProvisionSettings
 from shared.kube.errors import Refused
 
-KEY = DownloadedModelKey("team", "llama")
+KEY = ModelObjectKey("team", "llama")
 
 
 async def test_a_refused_claim_is_remembered_until_created_and_both_results_wake_the_key() -> None:
-    clock, internal, woken = asyncio.get_running_loop().time, list[object](), asyncio.Queue[DownloadedModelKey]()
+    clock, internal, woken = asyncio.get_running_loop().time, list[object](), asyncio.Queue[ModelObjectKey]()
     settings = ProvisionSettings(rate=1e6, burst=1e6, settle_s=0)
     provisioner = Provisioner(settings, clock, CollectorRegistry(), lambda *found: internal.append(found))
     creations = Creations(provisioner, woken.put_nowait, clock)

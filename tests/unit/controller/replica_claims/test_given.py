@@ -13,8 +13,9 @@ from controller.replica_claims.keys import ReplicaPodKey
 from controller.replica_claims.view import ReplicaClaim, ReplicaPodView
 from controller.replica_claims.workload_kinds import WorkloadKind, WorkloadKinds
 from shared.api.core import Pod
+from shared.json_object import Json
 from tests.builders.cluster import meta
-from tests.builders.replica_claims import Json, pod_template, template
+from tests.builders.replica_claims import pod_template, template
 
 KINDS = WorkloadKinds((WorkloadKind("apps/v1", "StatefulSet", "statefulsets"),))
 TEMPLATES = parse_templates([template("data"), template("own")], "here")

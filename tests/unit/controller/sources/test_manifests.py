@@ -5,13 +5,14 @@ import zlib
 import pytest
 from msgspec.structs import replace
 
-from controller.sources.listings import pack, unpack
 from controller.sources.manifests import Manifests
+from controller.sources.packed_manifests import pack, unpack
 from shared.errors import NameConflict, SourceChanged, TooManyFiles, TooManyManifests
+from shared.json_object import Json
 from shared.kube.errors import KubeError
 from shared.kube.transport import Kube
 from shared.manifest import File, Manifest, build_manifest
-from tests.builders.api_server import Json, Objects
+from tests.builders.api_server import Objects
 
 PATH = "/api/v1/namespaces/larder-system/configmaps"
 

@@ -25,9 +25,9 @@ from controller.trainingjobs.decide import (
     decide,
 )
 from controller.trainingjobs.keys import ReplicaClaimKey
-from controller.trainingjobs.kinds import TrainingPod
 from controller.trainingjobs.replicas import JobReplica
 from controller.trainingjobs.report import status_of
+from controller.trainingjobs.training_pod import TrainingPod
 from controller.trainingjobs.view import QueueState
 from shared.api.meta import Condition
 from shared.api.training_job import RunPolicy, TrainingJobStatus

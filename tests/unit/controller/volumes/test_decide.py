@@ -25,7 +25,7 @@ from controller.volumes.decide import (
     decide,
 )
 from controller.volumes.keys import VolumeKey
-from controller.volumes.templates import VolumeManifest
+from controller.volumes.objects import VolumeManifest
 from controller.volumes.view import VolumeView
 from shared.api.core import (
     BOUND,

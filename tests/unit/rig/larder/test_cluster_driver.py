@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from rig.larder.cluster_driver import Json, is_ready
+from rig.larder.cluster_driver import is_ready
+from shared.json_object import Json
 
 
 def _model(kind: str, status: dict[str, Any]) -> Json:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -10,11 +9,11 @@ import yaml
 
 from shared.api.crds import crd, main, render
 from shared.api.kinds import DEFINITIONS, Definition
+from shared.json_object import Json
 from tests.readers.kstatus import kstatus
 
 CRDS = Path(__file__).parents[4] / "crds"
 KEPT = "x-kubernetes-preserve-unknown-fields"
-Json = dict[str, Any]
 
 
 def kind(definition: Definition) -> str:

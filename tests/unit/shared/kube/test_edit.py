@@ -5,6 +5,7 @@ from itertools import chain, repeat
 import pytest
 from aiohttp import web
 
+from shared.json_object import Json
 from shared.kube.edit import create_if_missing, delete_if_present, update
 from shared.kube.errors import Busy, Conflict, Refused, Unreachable
 from shared.kube.transport import Kube
@@ -12,7 +13,6 @@ from tests.builders.api_server import status_response
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Serve = Callable[[Handler], Awaitable[Kube]]
-Json = dict[str, object]
 
 
 class Scripted:

@@ -2,7 +2,7 @@
 
 import io
 
-from shared.safe_files.kinds import why_unsafe
+from shared.safe_files.file_kinds import why_unsafe
 
 # One name of each kind, and some that only texts may have.
 NAMES = (

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.safe_files.kinds import why_unsafe
+from shared.safe_files.file_kinds import why_unsafe
 from tests.unit.shared.safe_files.cpython import is_dangerous
 from tests.unit.shared.safe_files.refusal import NAMES, accepting_names, why
 

@@ -4,7 +4,7 @@ from controller.admission.catalog.state_catalog import StateCatalog
 from controller.inferenceservices.users import ServiceUsers
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
 from shared.kube.transport import Kube
 from tests.builders.cluster import (
     fresh_cluster,
@@ -19,5 +19,9 @@ def cluster() -> ClusterState:
 @pytest.fixture
 def catalog(cluster: ClusterState, kube: Kube) -> StateCatalog:
     return StateCatalog(
-        cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True), DeviceUsers(kube, enabled=True)
+        cluster,
+        kube,
+        Manifests(kube, "ns"),
+        ServiceUsers(kube, cluster, enabled=True),
+        ResourceClaimUsers(kube, enabled=True),
     )

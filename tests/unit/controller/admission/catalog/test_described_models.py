@@ -10,7 +10,7 @@ from controller.inferenceservices.users import ServiceUsers
 from controller.placement.allowed_sources import AllowedSources
 from controller.sources.manifests import Manifests
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
 from shared.api.meta import Condition
 from shared.kube.objects import Key
 from shared.kube.transport import Kube
@@ -78,7 +78,11 @@ async def test_a_source_that_is_not_allowed_blocks_pods_unless_a_revision_alread
 ) -> None:
     cluster.models.allowed = AllowedSources(())
     catalog = StateCatalog(
-        cluster, kube, Manifests(kube, "ns"), ServiceUsers(kube, cluster, enabled=True), DeviceUsers(kube, enabled=True)
+        cluster,
+        kube,
+        Manifests(kube, "ns"),
+        ServiceUsers(kube, cluster, enabled=True),
+        ResourceClaimUsers(kube, enabled=True),
     )
     cluster.base_models.upsert(base_model("team", "m"))
     assert found(catalog.base_model("team", "m")).reason == "SourceNotAllowed"

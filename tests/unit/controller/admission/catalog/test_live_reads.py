@@ -7,14 +7,14 @@ import pytest
 
 from controller.admission.catalog.state_catalog import StateCatalog
 from controller.inferenceservices.users import ServiceUsers
-from controller.sources.buckets import Buckets, Rate
 from controller.sources.manifests import Manifests
+from controller.sources.rate_limits import KeyedRateLimiter, Rate
 from controller.state.cluster_state import ClusterState
-from controller.state.devices.device_users import DeviceUsers
+from controller.state.dra.claim_users import ResourceClaimUsers
 from shared.api.core import PODS
 from shared.api.kinds import MODEL
+from shared.dra import DRIVER, RESOURCE_CLAIMS, device_name
 from shared.errors import Unreachable
-from shared.model_devices import DRIVER, RESOURCE_CLAIMS, device_name
 from shared.names import uses_label
 from tests.builders.api_server import Objects, listed, serving
 from tests.builders.cluster import (
@@ -58,8 +58,8 @@ async def test_reads_of_models_are_rate_limited_per_namespace(cluster: ClusterSt
     model = {"metadata": {"name": "m"}, "spec": spec, "status": {"phase": "Ready"}}
     paths = [f"{MODEL.path_in(namespace)}/m" for namespace in ("flood", "other")]
     async with serving(Objects(dict.fromkeys(paths, model)), tmp_path) as kube:
-        users, reads = ServiceUsers(kube, cluster, enabled=True), Buckets(Rate(1, 3), lambda: 0.0)
-        devices = DeviceUsers(kube, enabled=False)
+        users, reads = ServiceUsers(kube, cluster, enabled=True), KeyedRateLimiter(Rate(1, 3), lambda: 0.0)
+        devices = ResourceClaimUsers(kube, enabled=False)
         catalog = StateCatalog(cluster, kube, Manifests(kube, "ns"), users, devices, reads)
         assert len(await catalog.injectable_models("flood", ["m", "m", "m"])) == 1
         with pytest.raises(Unreachable, match="namespace flood name more Models"):

@@ -6,7 +6,7 @@ import base64
 import msgspec
 
 from controller.admission.catalog.state_catalog import StateCatalog
-from controller.sources.listings import pack
+from controller.sources.packed_manifests import pack
 from controller.state.cluster_state import ClusterState
 from shared.manifest import File, build_manifest
 from tests.builders.api_server import Objects

@@ -1,7 +1,6 @@
 """The annotations `models.example.com/...`: the changes of pods, and the refusals."""
 
 import copy
-from typing import Any
 
 import jsonpatch
 import pytest
@@ -9,8 +8,8 @@ import pytest
 from controller.admission.errors import AdmissionRefused, InvalidPath, InvalidRequest, ModelNotFound, MountConflict
 from controller.admission.injectable_model import InjectableModel
 from controller.admission.model_injector.inject_model_claims import inject_model_claims, volume_name
+from shared.json_object import Json
 
-Json = dict[str, Any]
 LLAMA = InjectableModel(
     "llama-3-8b",
     "Ready",

@@ -1,7 +1,6 @@
 """Over generated pods: Models are injected once, whatever else the pod has and whichever webhook is first."""
 
 import copy
-from typing import Any
 
 import jsonpatch
 from hypothesis import HealthCheck, given, settings
@@ -12,10 +11,10 @@ from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import AdmissionRefused
 from controller.admission.injectable_model import InjectableModel
 from controller.admission.model_injector.inject_model_claims import inject_model_claims
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.settings import AdmissionSettings
+from shared.json_object import Json
 
-Json = dict[str, Any]
 NAMES = ["a", "a-b", "a.b", "llama"]
 MODELS = {name: InjectableModel(name, "Ready", f"model-{name}", source_type="url") for name in NAMES}
 CATALOG = MemoryCatalog(
@@ -85,9 +84,7 @@ def by_models(pod: Json) -> Json:
 
 
 def by_pods(pod: Json) -> Json:
-    changed: Json = jsonpatch.apply_patch(
-        pod, list(inject_cached_models(pod, "ns", CATALOG, AdmissionSettings()).patch)
-    )
+    changed: Json = jsonpatch.apply_patch(pod, list(pod_changes(pod, "ns", CATALOG, AdmissionSettings()).patch))
     return changed
 
 

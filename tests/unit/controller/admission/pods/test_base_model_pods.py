@@ -8,7 +8,7 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import InvalidPath, ModelNotFound, ModelNotReady, MountConflict, NamespaceNotAllowed
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import read_models
 from controller.admission.pods.result import PodChanges
 from controller.admission.settings import AdmissionSettings
@@ -20,7 +20,7 @@ MOUNT = {"name": "larder-model", "mountPath": "/opt/ml/model", "readOnly": True}
 
 
 def test_a_plain_pod_is_answered_without_a_lookup(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
-    assert inject_cached_models(plain_pod("p", {"other": "x"}), "default", catalog, settings) == PodChanges()
+    assert pod_changes(plain_pod("p", {"other": "x"}), "default", catalog, settings) == PodChanges()
     assert catalog.lookups == 0
 
 
@@ -39,7 +39,7 @@ def test_a_pod_gets_selectors_mount_variable_and_labels(rewrite: Rewrite) -> Non
 
 
 def test_the_namespaces_own_model_takes_precedence(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
-    patch = inject_cached_models(base_model_pod("p", "llama"), "team", catalog, settings).patch
+    patch = pod_changes(base_model_pod("p", "llama"), "team", catalog, settings).patch
     volumes = next(op["value"] for op in patch if op["path"] == "/spec/volumes")
     assert volumes[0]["hostPath"]["path"] == "/var/lib/larder/models/team_llama/beef"
     assert any(op["value"] == [MOUNT | {"mountPath": "/models/own"}] for op in patch if "volumeMounts" in op["path"])
@@ -50,7 +50,7 @@ def test_a_disabled_model_of_the_namespace_does_not_fall_back(
 ) -> None:
     catalog.base_models[1] = replace(catalog.base_models[1], disabled=True)
     with pytest.raises(ModelNotReady, match="BaseModel team/llama is disabled"):
-        inject_cached_models(base_model_pod("p", "llama"), "team", catalog, settings)
+        pod_changes(base_model_pod("p", "llama"), "team", catalog, settings)
 
 
 def test_init_containers_get_the_model_and_sidecars_do_not(rewrite: Rewrite) -> None:
@@ -92,21 +92,21 @@ def test_a_mount_at_or_below_the_model_path_is_refused(
     pod = base_model_pod("p", "llama")
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "tmp", "mountPath": path}]
     with pytest.raises(MountConflict, match=r"container 'main' mounts volume 'tmp' at .*; move that mount"):
-        inject_cached_models(pod, "default", catalog, settings)
+        pod_changes(pod, "default", catalog, settings)
 
 
 def test_a_volume_with_our_name_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     pod = base_model_pod("p", "llama")
     pod["spec"]["volumes"] = [{"name": "larder-model", "emptyDir": {}}]
     with pytest.raises(MountConflict, match="rename it"):
-        inject_cached_models(pod, "default", catalog, settings)
+        pod_changes(pod, "default", catalog, settings)
 
 
 def test_a_selector_that_contradicts_the_model_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     pod = base_model_pod("p", "llama")
     pod["spec"]["nodeSelector"] = {ready_label("llama"): "false"}
     with pytest.raises(MountConflict, match="remove that entry"):
-        inject_cached_models(pod, "default", catalog, settings)
+        pod_changes(pod, "default", catalog, settings)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_an_unknown_name_is_refused(
     name: str, phrase: str, catalog: MemoryCatalog, settings: AdmissionSettings
 ) -> None:
     with pytest.raises(ModelNotFound, match=phrase):
-        inject_cached_models(base_model_pod("p", name), "default", catalog, settings)
+        pod_changes(base_model_pod("p", name), "default", catalog, settings)
 
 
 @pytest.mark.parametrize(
@@ -135,13 +135,13 @@ def test_an_unavailable_model_is_refused_with_a_remedy(
 ) -> None:
     catalog.base_models[0] = replace(catalog.base_models[0], **change)
     with pytest.raises(ModelNotReady, match=f"{phrase}.*kubectl get clusterbasemodel llama"):
-        inject_cached_models(base_model_pod("p", "llama"), "default", catalog, settings)
+        pod_changes(base_model_pod("p", "llama"), "default", catalog, settings)
 
 
 def test_an_invalid_model_path_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     catalog.base_models[0] = replace(catalog.base_models[0], mount_path="/etc/model")
     with pytest.raises(InvalidPath, match="is a system directory of the container"):
-        inject_cached_models(base_model_pod("p", "llama"), "default", catalog, settings)
+        pod_changes(base_model_pod("p", "llama"), "default", catalog, settings)
 
 
 def test_a_copy_of_a_rewritten_pod_gets_the_present_revision(catalog: MemoryCatalog, rewrite: Rewrite) -> None:
@@ -199,4 +199,4 @@ def test_a_model_on_a_claim_is_mounted_without_a_selector(
 def test_a_claim_of_another_namespace_is_refused_by_name(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     catalog.base_models.append(_on_claim("ClusterBaseModel", "", "pvc://storage/claim/m"))
     with pytest.raises(NamespaceNotAllowed, match="claim 'claim' in namespace 'storage'"):
-        inject_cached_models(base_model_pod("p", "nfs"), "default", catalog, settings)
+        pod_changes(base_model_pod("p", "nfs"), "default", catalog, settings)

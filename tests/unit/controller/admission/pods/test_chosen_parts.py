@@ -4,10 +4,11 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import InUse, ModelNotFound, MountConflict
-from controller.admission.pods.inject_cached_models import inject_cached_models
-from controller.admission.rules.validate import check_delete_model
+from controller.admission.pods.mutate_pod import pod_changes
+from controller.admission.rules.check_deletion import check_delete_model
 from controller.admission.settings import AdmissionSettings
-from rig.pods import Json, Rewrite, base_model_pod
+from rig.pods import Rewrite, base_model_pod
+from shared.json_object import Json
 
 KIND, CONTAINER = "larder.dev/model-kind", "larder.dev/model-container"
 
@@ -22,7 +23,7 @@ def test_the_kind_annotation_selects_among_models_of_the_same_name(
     catalog: MemoryCatalog, settings: AdmissionSettings
 ) -> None:
     def recorded(pod: Json) -> str:
-        patch = inject_cached_models(pod, "team", catalog, settings).patch
+        patch = pod_changes(pod, "team", catalog, settings).patch
         return next(str(p["value"]) for p in patch if p["path"].endswith("larder.dev~1models"))
 
     assert recorded(asking()) == "team_llama@beef"
@@ -36,7 +37,7 @@ def test_a_model_that_the_required_kind_does_not_have_is_refused(
     with pytest.raises(
         ModelNotFound, match=r"no BaseModel 'llama' is visible from namespace default, .* requires that kind"
     ):
-        inject_cached_models(asking(kind="BaseModel"), "default", catalog, settings)
+        pod_changes(asking(kind="BaseModel"), "default", catalog, settings)
 
 
 def test_only_the_named_container_gets_the_model(rewrite: Rewrite) -> None:
@@ -49,7 +50,7 @@ def test_only_the_named_container_gets_the_model(rewrite: Rewrite) -> None:
 
 def test_a_name_that_no_container_has_is_refused(catalog: MemoryCatalog, settings: AdmissionSettings) -> None:
     with pytest.raises(MountConflict, match="no container of that name"):
-        inject_cached_models(asking(container="none"), "default", catalog, settings)
+        pod_changes(asking(container="none"), "default", catalog, settings)
 
 
 def test_pods_and_services_that_use_a_model_are_named() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import MountConflict
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import MOUNT
 from controller.admission.settings import AdmissionSettings
 from controller.placement.volume_names import (
@@ -16,7 +16,8 @@ from controller.placement.volume_names import (
     hashed_name,
     read_claims,
 )
-from rig.pods import Json, base_model_pod, kserve_pod
+from rig.pods import base_model_pod, kserve_pod
+from shared.json_object import Json
 from shared.names import ready_label, snapshot_label
 
 SETTINGS = AdmissionSettings()
@@ -24,10 +25,8 @@ SETTINGS = AdmissionSettings()
 
 def admit(pod: Json, catalog: MemoryCatalog, namespace: str = "default") -> Json:
     """Send a pod through admission twice; the second pass must change nothing."""
-    after: Json = jsonpatch.apply_patch(
-        copy.deepcopy(pod), list(inject_cached_models(pod, namespace, catalog, SETTINGS).patch)
-    )
-    assert inject_cached_models(after, namespace, catalog, SETTINGS).patch == ()
+    after: Json = jsonpatch.apply_patch(copy.deepcopy(pod), list(pod_changes(pod, namespace, catalog, SETTINGS).patch))
+    assert pod_changes(after, namespace, catalog, SETTINGS).patch == ()
     return after
 
 
@@ -82,7 +81,7 @@ def test_an_unknown_mount_method_is_refused_with_the_valid_ones(catalog: MemoryC
     asking = base_model_pod("p", "llama")
     asking["metadata"]["annotations"][MOUNT] = "nfs"
     with pytest.raises(MountConflict, match=r"larder\.dev/mount is 'nfs'; write claim or hostPath"):
-        inject_cached_models(asking, "default", catalog, SETTINGS)
+        pod_changes(asking, "default", catalog, SETTINGS)
 
 
 def test_a_copied_pod_gets_a_claim_in_place_of_its_host_path(catalog: MemoryCatalog) -> None:

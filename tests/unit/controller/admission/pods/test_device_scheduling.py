@@ -8,7 +8,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import InvalidRequest
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.settings import AdmissionSettings
 from shared.devices.annotation import ANNOTATION, MAX_REQUEST_BYTES
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME
@@ -26,10 +26,10 @@ def pod(annotation: str | None = _ASKS, scheduler: str | None = "default-schedul
 
 def changed(before: dict[str, Any], settings: AdmissionSettings = _ON) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the spec after admission, and the warnings; a second pass changes nothing."""
-    found = inject_cached_models(before, "default", MemoryCatalog(), settings)
+    found = pod_changes(before, "default", MemoryCatalog(), settings)
     assert all(change["op"] in {"add", "replace"} for change in found.patch)
     after = jsonpatch.apply_patch(before, list(found.patch))
-    assert inject_cached_models(after, "default", MemoryCatalog(), settings).patch == ()
+    assert pod_changes(after, "default", MemoryCatalog(), settings).patch == ()
     return after["spec"], found.warnings
 
 

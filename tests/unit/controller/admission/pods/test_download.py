@@ -8,11 +8,12 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import ModelNotReady, StorePathReserved
 from controller.admission.pods.download import Download, Unclear, find_download
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import NOT_CACHED, SOURCE_URI, read_models
 from controller.admission.pods.volumes import pod_volumes
 from controller.admission.settings import AdmissionSettings
-from rig.pods import ENABLE_CACHE, KSERVE_URI, Json, Rewrite, initializer, kserve_pod, plain_pod
+from rig.pods import ENABLE_CACHE, KSERVE_URI, Rewrite, initializer, kserve_pod, plain_pod
+from shared.json_object import Json
 
 ROOT = "/var/lib/larder"
 URI = "s3://bucket/m"
@@ -179,7 +180,7 @@ def test_a_download_that_cannot_be_added_again_is_refused(
     pod = recreated(rewrite, pod_of_uris(URI, "/mnt/other", volume="mnt-other", path="/mnt/other"))
     catalog.cluster_caches.clear()
     with pytest.raises(ModelNotReady, match=r"mounted at /mnt/other as volume 'kserve-pvc-source'; .* create the pod"):
-        inject_cached_models(pod, "default", catalog, settings)
+        pod_changes(pod, "default", catalog, settings)
 
 
 def test_a_forged_cache_volume_in_a_pod_without_a_uri_is_refused(
@@ -189,7 +190,7 @@ def test_a_forged_cache_volume_in_a_pod_without_a_uri_is_refused(
     pod["spec"]["volumes"] = [{"name": "kserve-pvc-source", "hostPath": {"path": f"{ROOT}/models/short/r1"}}]
     pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "kserve-pvc-source", "mountPath": "/x"}]
     with pytest.raises(StorePathReserved, match=r"volume 'kserve-pvc-source' mounts host path .* \(mounted at /x\)"):
-        inject_cached_models(pod, "default", catalog, settings)
+        pod_changes(pod, "default", catalog, settings)
 
 
 def test_a_download_is_found_with_its_uri_path_and_volume_unless_it_is_mounted_in_part() -> None:

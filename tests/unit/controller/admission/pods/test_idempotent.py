@@ -12,7 +12,7 @@ from controller.admission.catalog.port import CatalogModel, CatalogNode
 from controller.admission.errors import AdmissionRefused
 from controller.admission.paths import reaches
 from controller.admission.pods.containers import containers_of, mounts_of
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.place_pod import preferences_of
 from controller.admission.pods.pod_annotations import (
     BASE_MODEL,
@@ -182,11 +182,11 @@ def test_a_second_pass_changes_nothing_and_no_mount_of_the_store_is_writable(
 ) -> None:
     rules = AdmissionSettings(store_root=ROOT, mount=mount, placement=placement)
     try:
-        first = inject_cached_models(pod, "ns", CATALOG, rules)
+        first = pod_changes(pod, "ns", CATALOG, rules)
     except AdmissionRefused:
         return
     after = jsonpatch.apply_patch(pod, list(first.patch))
-    second = inject_cached_models(after, "ns", CATALOG, rules)
+    second = pod_changes(after, "ns", CATALOG, rules)
     assert second.patch == ()
     assert second.warnings == first.warnings
     if has_keys(pod):

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import read_models
 from controller.admission.settings import AdmissionSettings
-from rig.pods import BASE_MODEL, ENABLE_CACHE, KSERVE_URI, Json, Rewrite, initializer, kserve_pod, plain_pod
+from rig.pods import BASE_MODEL, ENABLE_CACHE, KSERVE_URI, Rewrite, initializer, kserve_pod, plain_pod
+from shared.json_object import Json
 from shared.names import USER_LABEL, ready_label, snapshot_label, uses_label
 
 MOUNT = {"name": "kserve-pvc-source", "mountPath": "/mnt/models", "readOnly": True}
@@ -79,7 +80,7 @@ def test_a_pod_whose_annotation_is_not_true_is_left_alone(value: str, rewrite: R
 
 def test_switching_the_cache_off_leaves_all_downloads_unchanged(catalog: MemoryCatalog) -> None:
     off = AdmissionSettings(model_cache_enabled=False)
-    found = inject_cached_models(kserve_pod("p", "s3://bucket/m"), "default", catalog, off)
+    found = pod_changes(kserve_pod("p", "s3://bucket/m"), "default", catalog, off)
     assert [op["path"] for op in found.patch] == ["/metadata/annotations/larder.dev~1not-cached"]
     assert "modelCache.enabled: false" in found.warnings[0]
     assert catalog.lookups == 0

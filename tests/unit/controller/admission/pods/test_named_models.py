@@ -10,11 +10,12 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import InvalidRequest, ModelNotFound, ModelNotReady, MountConflict
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import CONTAINER, LAYOUT, MOUNT_PATH, NAMED_MODELS, VARIABLE
 from controller.admission.settings import AdmissionSettings
 from controller.placement.volume_names import CLAIMS_ANNOTATION
-from rig.pods import BASE_MODEL, Json, base_model_pod, plain_pod
+from rig.pods import BASE_MODEL, base_model_pod, plain_pod
+from shared.json_object import Json
 from shared.names import ready_label, snapshot_label, uses_label
 
 SETTINGS = AdmissionSettings()
@@ -47,10 +48,8 @@ def admit(catalog: MemoryCatalog, names: str, *containers: str, **annotations: s
 
 
 def twice(catalog: MemoryCatalog, pod: Json) -> Json:
-    after: Json = jsonpatch.apply_patch(
-        copy.deepcopy(pod), list(inject_cached_models(pod, "team", catalog, SETTINGS).patch)
-    )
-    assert inject_cached_models(after, "team", catalog, SETTINGS).patch == ()
+    after: Json = jsonpatch.apply_patch(copy.deepcopy(pod), list(pod_changes(pod, "team", catalog, SETTINGS).patch))
+    assert pod_changes(after, "team", catalog, SETTINGS).patch == ()
     return after
 
 

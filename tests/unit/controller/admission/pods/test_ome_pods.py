@@ -8,10 +8,11 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import MountConflict
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import NOT_CACHED, read_models
 from controller.admission.settings import AdmissionSettings
-from rig.pods import Json, Rewrite, base_model_pod
+from rig.pods import Rewrite, base_model_pod
+from shared.json_object import Json
 
 PATH = "/raid/models/llama"
 LABELS = {"base-model-name": "llama", "base-model-size": "7B", "component": "engine"}
@@ -68,7 +69,7 @@ def test_another_pod_with_a_mount_at_the_model_s_path_is_refused(
 ) -> None:
     name = pod["spec"]["volumes"][0]["name"]
     with pytest.raises(MountConflict, match=rf"mounts volume '{name}' at {PATH}, where the model is .*; move that"):
-        inject_cached_models(pod, "default", catalog, settings)
+        pod_changes(pod, "default", catalog, settings)
 
 
 def test_a_pod_of_ome_with_a_mount_elsewhere_gets_the_model(rewrite: Rewrite) -> None:

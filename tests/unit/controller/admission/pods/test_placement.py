@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel, CatalogNode
 from controller.admission.errors import InvalidRequest, ModelNotReady, MountConflict
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import (
     MOUNT,
     NAMED_MODELS,
@@ -22,8 +22,9 @@ from controller.admission.settings import AdmissionSettings
 from controller.placement.pod_placement import MODEL_GATE, ON_MISSING_ANNOTATION, PLACEMENT_ANNOTATION, Placement
 from controller.placement.selectors import matches_affinity, matches_labels
 from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotVolume, waiting_name
-from rig.pods import Json, base_model_pod, kserve_pod, plain_pod
+from rig.pods import base_model_pod, kserve_pod, plain_pod
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
+from shared.json_object import Json
 from shared.kube.objects import Meta
 from shared.names import draining_label, fetching_label, ready_label, snapshot_label
 
@@ -96,10 +97,8 @@ def models() -> MemoryCatalog:
 def admit(catalog: MemoryCatalog, pod: Json, default: Placement = "required") -> Json:
     """Send a pod of namespace `team` through admission twice; the second pass must change nothing."""
     settings = AdmissionSettings(placement=default)
-    after: Json = jsonpatch.apply_patch(
-        copy.deepcopy(pod), list(inject_cached_models(pod, "team", catalog, settings).patch)
-    )
-    assert inject_cached_models(after, "team", catalog, settings).patch == ()
+    after: Json = jsonpatch.apply_patch(copy.deepcopy(pod), list(pod_changes(pod, "team", catalog, settings).patch))
+    assert pod_changes(after, "team", catalog, settings).patch == ()
     return after
 
 
@@ -259,7 +258,7 @@ def test_a_bound_pod_cannot_request_a_gate_and_gets_none_by_default(models: Memo
 
 
 def test_a_bound_pod_is_warned(models: MemoryCatalog) -> None:
-    result = inject_cached_models(named("one", nodeName="n"), "team", models, AdmissionSettings())
+    result = pod_changes(named("one", nodeName="n"), "team", models, AdmissionSettings())
     assert "not meant for, kubelet fails the pod" in result.warnings[0]
 
 

@@ -11,8 +11,8 @@ from controller.admission.injectable_model import InjectableModel
 from controller.admission.model_injector.annotations import INJECT
 from controller.admission.model_injector.inject_model_claims import inject_model_claims
 from controller.admission.pods.containers import drop_variables, take_mounts
-from controller.admission.pods.inject_cached_models import inject_cached_models
 from controller.admission.pods.model_mounts import chosen_containers
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import MODELS, NAMED_MODELS
 from controller.admission.pods.scheduling import ensure_affinity
 from controller.admission.settings import AdmissionSettings
@@ -32,7 +32,7 @@ def test_an_oversized_forged_list_of_models_is_dropped_without_reading_it() -> N
     annotations = {MODELS: ",".join(f"m{number}" for number in range(30_000))}  # takes a minute if each is searched for
     spec = {"containers": [{"name": "c"}], "nodeSelector": {f"k{number}": "v" for number in range(20_000)}}
     pod = {"metadata": {"annotations": annotations}, "spec": spec}
-    (change,) = inject_cached_models(pod, "team", MemoryCatalog(), AdmissionSettings()).patch
+    (change,) = pod_changes(pod, "team", MemoryCatalog(), AdmissionSettings()).patch
     assert (change["op"], change["path"]) == ("remove", "/metadata/annotations")
 
 
@@ -40,7 +40,7 @@ def test_more_mounts_than_any_pod_needs_are_refused() -> None:
     mounts = [{"name": "v", "mountPath": f"/d/{number}"} for number in range(1501)]
     spec = {"containers": [{"volumeMounts": mounts}]}
     with pytest.raises(InvalidRequest, match="1501 volumeMounts"):
-        inject_cached_models(
+        pod_changes(
             {"metadata": {"annotations": {NAMED_MODELS: "m"}}, "spec": spec},
             "team",
             MemoryCatalog(),

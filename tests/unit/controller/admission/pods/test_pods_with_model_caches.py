@@ -10,7 +10,7 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import ModelNotFound, ModelNotReady
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.settings import AdmissionSettings
 from rig.pods import kserve_pod, plain_pod
 
@@ -24,7 +24,7 @@ def own(name: str = "llama", uri: str = URI, **fields: Any) -> CatalogModel:
 
 def injected(pod: Mapping[str, Any], *caches: CatalogModel, **catalog: Any) -> dict[str, Any]:
     known = MemoryCatalog(own_caches=list(caches), **catalog)
-    patch = inject_cached_models(pod, "team", known, AdmissionSettings()).patch
+    patch = pod_changes(pod, "team", known, AdmissionSettings()).patch
     after: dict[str, Any] = jsonpatch.apply_patch(copy.deepcopy(dict(pod)), list(patch))
     return after
 
@@ -47,7 +47,7 @@ def test_a_named_cache_is_mounted_from_its_claim_and_selects_no_node(name: str) 
 
 def test_a_cache_of_another_namespace_is_not_found() -> None:
     with pytest.raises(ModelNotFound):
-        inject_cached_models(
+        pod_changes(
             plain_pod("p", {"larder.dev/model": "llama"}),
             "other",
             MemoryCatalog(own_caches=[own()]),

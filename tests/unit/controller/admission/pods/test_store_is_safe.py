@@ -7,7 +7,7 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import StorePathReserved
 from controller.admission.pods.ephemeral import protect
-from controller.admission.pods.inject_cached_models import inject_cached_models
+from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Rewrite, base_model_pod, kserve_pod, plain_pod
 from shared.names import ready_label, snapshot_label, uses_label
@@ -26,7 +26,7 @@ def test_a_host_path_that_reaches_the_store_is_refused(
 ) -> None:
     pod = pod | {"spec": pod["spec"] | {"volumes": [{"name": "mine", "hostPath": {"path": path}}]}}
     with pytest.raises(StorePathReserved, match="volume 'mine' mounts"):
-        inject_cached_models(pod, "default", catalog, settings)
+        pod_changes(pod, "default", catalog, settings)
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)

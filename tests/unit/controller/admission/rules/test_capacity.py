@@ -6,7 +6,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.review import AdmissionRequest, GroupVersionKind
-from controller.admission.rules.caches import capacity_warnings, size_warnings
+from controller.admission.rules.cluster_model_caches import capacity_warnings, size_warnings
 from controller.admission.server import validate_object
 from controller.admission.settings import AdmissionSettings
 from tests.builders.cluster import group

@@ -12,8 +12,8 @@ from controller.admission.rules.models import MODEL_RULE
 from controller.admission.settings import AdmissionSettings
 from controller.placement.allowed_sources import EVERY_SOURCE, PUBLIC_SOURCES
 from shared.errors import InvalidURI, LarderError
+from shared.json_object import Json
 
-Json = dict[str, Any]
 HUB = {"huggingFace": {"repoId": "meta-llama/Llama-3.1-8B-Instruct", "revision": "main"}}
 
 

@@ -25,4 +25,4 @@ def test_files_left_out_are_reported_as_a_note_and_not_as_a_problem() -> None:
     report = report_of(CLUSTER_MODEL_CACHE, msgspec.convert(body, ObservedModel))
     assert len(report.notes) == 1
     assert report.notes[0].startswith("cmc/m: 4 files of the source are not downloaded")
-    assert report.troubles == []
+    assert report.problems == []

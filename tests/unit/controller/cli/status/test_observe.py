@@ -1,7 +1,6 @@
 """What `larder status` reads, and what it reports if some of that cannot be read."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,10 +14,10 @@ from shared.api.kinds import (
     STATUS_KINDS,
     TRAINING_JOB,
 )
+from shared.json_object import Json
 from shared.kube.errors import KubeError, NotFound, Refused, Unreachable
 from tests.builders.api_server import Objects, listed, serving
 
-Json = dict[str, Any]
 MINE = BASE_MODEL.path_in("default")
 MY_CACHES = MODEL_CACHE.path_in("default")
 MY_MODELS = MODEL.path_in("default")

@@ -12,8 +12,8 @@ from rich.console import Console
 from controller.cli.status.report import ModelReport, ObservedModel, on_node, report_of, unlisted
 from controller.cli.status.show import View, Writer
 from shared.api.kinds import STATUS_KINDS
+from shared.json_object import Json
 
-Json = dict[str, Any]
 DEFINITIONS = {d.kind: d for d in STATUS_KINDS}
 # The longest words that these columns hold, and 40 nodes of 42 characters.
 NODES = tuple(f"ip-10-128-{n:03}-017.us-west-2.compute.internal"[:42] for n in range(40))
@@ -48,7 +48,7 @@ FLEET = model(
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_names_of_real_nodes_are_not_scrubbed(width: int) -> None:
+def test_names_of_real_nodes_are_not_redacted(width: int) -> None:
     head, row, *rest = printed(FLEET, width=width).splitlines()
     for word in ("STATE", "READY", "REASON"):
         assert word in head.split()
@@ -170,11 +170,11 @@ def test_a_model_of_the_operator_shows_its_phase_and_progress() -> None:
 
 def test_a_failed_model_of_the_operator_is_reported_as_a_problem() -> None:
     failed = model("llama", "Model", "team", phase="Failed", conditions=[ready("False", "AuthDenied", "no token")])
-    assert failed.troubles == ["mdl/team/llama: AuthDenied: no token"]
+    assert failed.problems == ["mdl/team/llama: AuthDenied: no token"]
 
 
 @pytest.mark.parametrize(
-    ("conditions", "state", "troubles"),
+    ("conditions", "state", "problems"),
     [
         ([], "Pending", 0),
         ([ready("False", "Queued", "1 of 3 pods run")], "Pending", 0),
@@ -186,9 +186,9 @@ def test_a_failed_model_of_the_operator_is_reported_as_a_problem() -> None:
     ],
 )
 def test_the_row_of_a_training_job_has_its_state_and_finished_pods(
-    conditions: list[Json], state: str, troubles: int
+    conditions: list[Json], state: str, problems: int
 ) -> None:
     roles = {"Master": {"active": 1}, "Worker": {"succeeded": 1, "failed": 1}}
     found = model("tj", "TrainingJob", "team", running="1/3", replicaStatuses=roles, conditions=conditions)
     assert (found.model, found.state, found.ready, found.total, found.percent) == ("tj/team/tj", state, 2, 3, None)
-    assert len(found.troubles) == troubles
+    assert len(found.problems) == problems

@@ -25,8 +25,8 @@ from controller.cli.support.trim import (
     trim_workload,
 )
 from shared.api.kinds import CLUSTER_BASE_MODEL
+from shared.json_object import Json
 
-Json = dict[str, Any]
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 

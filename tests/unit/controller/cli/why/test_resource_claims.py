@@ -12,7 +12,7 @@ from controller.cli.why.nodes import why_node
 from controller.cli.why.pods import why_pod
 from controller.cli.why.resource_claims import resource_claim_findings
 from controller.cli.why.view import PodSurroundings
-from shared.model_devices import DRIVER
+from shared.dra import DRIVER
 from tests.builders.cluster import meta
 from tests.builders.why import node_with_model, reported, seen, with_entry, with_status
 

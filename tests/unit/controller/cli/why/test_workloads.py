@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from controller.admission.pods.pod_annotations import BASE_MODEL, ENABLE_CACHE, NAMED_MODELS
-from controller.claims.kinds import ContainerState, ContainerStatus, Waiting
 from controller.cli.why.findings import Diagnosis, Severity
 from controller.cli.why.kinds import (
     ObservedPod,
@@ -21,6 +20,7 @@ from controller.cli.why.kinds import (
 )
 from controller.cli.why.view import ClusterView, DeclaredModel, LeaseHolder
 from controller.cli.why.workloads import ObservedWorkload, why_workload
+from controller.jobs.observed_jobs import ContainerState, ContainerStatus, Waiting
 from controller.placement.demand_of_kind import base_model_demand, cache_demand
 from shared.api.base_model import BaseModelStatus
 from shared.api.core import ObservedCondition

@@ -1,1 +1,0 @@
-"""Unreferenced lists of files: found in the caches, confirmed by live reads, deleted after a grace period."""

@@ -1,0 +1,1 @@
+"""Jobs that Larder creates, and their pods: what it reads of them, live reads, and what blocks them."""

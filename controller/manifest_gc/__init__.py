@@ -1,0 +1,1 @@
+"""Unreferenced manifests: found in the caches, confirmed by live reads, deleted after a grace period."""
