@@ -98,7 +98,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> No
 
 def _pause(waited_s: float) -> None:
     """Sleep until the next check: longer in longer waits, where frequent checks cost more than they save."""
-    time.sleep(min(max(_POLL_S, waited_s / 10), _LONGEST_POLL_S))
+    time.sleep(min(max(_POLL_S, waited_s / 5), _LONGEST_POLL_S))
 
 
 def _spawn(program: Program, log: Path) -> "subprocess.Popen[bytes]":
