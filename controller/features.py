@@ -16,7 +16,7 @@ a claim for each pod of a workload               replica_claims
 devices of nodes and pods                        extender
 claims, volumes and pods to be created           provisioning
 Events on services that no cache serves          uncached_services
-lists of files that nothing names                garbage
+manifests that nothing names                     manifest_gc
 """
 
 from typing import Any
@@ -53,8 +53,8 @@ from controller.inferenceservices.reconcile import ServiceReconciler
 from controller.manager.controller import Controller, LeaderTask
 from controller.manager.limited_events import LimitedEvents
 from controller.manager.pod_events import PodEvents
-from controller.manifest_gc.collector import GarbageCollector
-from controller.manifest_gc.observe import GarbageObserver
+from controller.manifest_gc.collector import ManifestCollector
+from controller.manifest_gc.observe import ManifestObserver
 from controller.metadata.controller import metadata_controller
 from controller.metadata.reader import MetadataReader
 from controller.metadata.reconcile import MetadataReconciler
@@ -194,15 +194,15 @@ def _grants(replica: Replica) -> Controller[Any]:
     return grants_controller(replica.cluster, reconciler)
 
 
-def _garbage(replica: Replica) -> LeaderTask:
-    collector = GarbageCollector(
-        GarbageObserver(replica.kube, replica.cluster, replica.manifests),
+def _manifest_gc(replica: Replica) -> LeaderTask:
+    collector = ManifestCollector(
+        ManifestObserver(replica.kube, replica.cluster, replica.manifests),
         replica.resolver,
         replica.manager.is_leading,
         replica.settings.manifest_grace_seconds,
         replica.clock,
     )
-    return LeaderTask("garbage", collector.run)
+    return LeaderTask("manifest_gc", collector.run)
 
 
 def _volumes(replica: Replica) -> Controller[Any]:
@@ -371,5 +371,5 @@ FEATURES: tuple[AddFeature, ...] = (
     _extender,
     _provisioner,
     _uncached_services,
-    _garbage,
+    _manifest_gc,
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from controller.manifest_gc.decide import charges, overdue, unreferenced, unreferenced_since
-from controller.manifest_gc.observe import GarbageObserver
+from controller.manifest_gc.observe import ManifestObserver
 from controller.models.resolver import Resolver
 from shared.kube.errors import KubeError
 
@@ -17,13 +17,13 @@ _log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class GarbageCollector:
+class ManifestCollector:
     """Collects while this replica leads; only the leader resolves, so it knows every manifest that no object names yet.
 
     `grace_s` covers the time between storing a manifest and writing the object that refers to it.
     """
 
-    observer: GarbageObserver
+    observer: ManifestObserver
     resolver: Resolver
     is_leading: Callable[[], bool]
     grace_s: float

@@ -45,7 +45,7 @@ class _Node(Object, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class GarbageObserver:
+class ManifestObserver:
     """Reads for the collector; methods that read the API server raise KubeError, and then nothing is known."""
 
     kube: Kube
