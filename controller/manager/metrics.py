@@ -18,7 +18,7 @@ class _InternalErrors(Collector):
         """Yield one sample per component."""
         family = CounterMetricFamily(
             "larder_internal_errors",
-            "Unexpected internal errors, by the part of the controller; each is logged.",
+            "Unexpected errors in Larder's own code, by the part where they happened; each is logged.",
             labels=["part"],
         )
         for part, count in sorted(self._errors.counts.items()):

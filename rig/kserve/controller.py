@@ -73,5 +73,5 @@ class KServe(RunningProcess):
         return f"https://{LOOPBACK}:{port}"
 
     @staticmethod
-    def _posted(manifest: Json) -> tuple[str, manifests.Json]:
+    def _posted(manifest: Json) -> tuple[str, Json]:
         return manifests.collection_of(manifest), manifest
