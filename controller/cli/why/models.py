@@ -26,6 +26,12 @@ from shared.quantity import format_bytes
 from shared.selection.left_out import left_out_message
 
 _OUTSIDE = ("NameConflict", "InvalidURI", "Disabled", "NoClaim")  # reported separately, or by the claim
+# Where the remedy for a source would be wrong: a Job reads the files on the claim
+_CLAIM_REMEDIES = {
+    "SourceNotFound": "replace the dangling link with the file itself",
+    "Unreachable": "check the claim's volume",
+    "UnsafePath": "replace the symbolic link with what it points to, or correct the sub-path of storageUri",
+}
 _OF_NODES = ("nodes", "modelnodes", "agents")
 _WEIGHTS: dict[str, Severity] = {Phase.READY: Severity.FACT, Phase.FAILED: Severity.STOP}
 _CHECK_LEADER = "check that a controller replica is the leader"
@@ -125,7 +131,8 @@ def _on_claim(found: DeclaredModel) -> Iterator[Finding]:
             yield fact(about, condition.reason, condition.message)
         else:
             to_finding = wait if condition.reason in (READING, WAITS) else stop
-            yield to_finding(about, condition.reason, condition.message, remedy(condition.reason))
+            advice = _CLAIM_REMEDIES.get(condition.reason) or remedy(condition.reason)
+            yield to_finding(about, condition.reason, condition.message, advice)
 
 
 def _metadata_findings(found: DeclaredModel) -> Iterator[Finding]:

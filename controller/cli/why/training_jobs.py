@@ -17,6 +17,7 @@ _STATES = (
     ("failed", "failed"),
     ("waitingForVolumes", "wait for claims"),
 )
+_REMEDIES = {"DeadlineExceeded": "recreate the job, perhaps with a longer activeDeadlineSeconds"}
 
 
 def why_training_job(found: ObservedTree, cluster: ClusterView) -> Diagnosis:
@@ -47,7 +48,7 @@ def _of_status(title: str, found: ObservedTree, ready: Mapping[str, Any]) -> Fin
         return stop(title, reason, message, "set spec.runPolicy.suspend to false")
     if reason in IN_PROGRESS:
         return wait(title, reason, message)
-    return stop(title, reason, message, remedy(reason))
+    return stop(title, reason, message, _REMEDIES.get(reason) or remedy(reason))
 
 
 def _roles(found: ObservedTree) -> Iterator[Finding]:

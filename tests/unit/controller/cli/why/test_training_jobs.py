@@ -47,6 +47,12 @@ def test_the_reason_of_a_job_decides_whether_to_wait_or_to_act(reason: str, seve
     assert "role Worker: Replicas: 2 run, 3 wait for claims" in render(found)
 
 
+def test_a_job_that_exceeded_its_deadline_has_a_remedy_of_its_own() -> None:
+    found = why_training_job(job("DeadlineExceeded", "it took too long", ended="Failed"), seen())
+    (finding,) = [finding for finding in found.findings if finding.about == TITLE]
+    assert finding.remedy == "recreate the job, perhaps with a longer activeDeadlineSeconds"
+
+
 def test_pods_that_do_not_run_are_explained_until_the_job_has_ended() -> None:
     pods = (ObservedPod(metadata=meta("tj-worker-0", namespace="team", labels={"larder.dev/training-job": "tj"})),)
     assert "pod/tj-worker-0" in render(why_training_job(job("Starting", pods=pods), seen()))

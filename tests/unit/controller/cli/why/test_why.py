@@ -313,6 +313,29 @@ def test_problems_of_a_models_claim_are_reported(status: str, reason: str, weigh
     assert "pvc/claim in namespace team" in render(answer)
 
 
+@pytest.mark.parametrize("kind", ["Ready", "Metadata"])
+@pytest.mark.parametrize(
+    ("reason", "phrase"),
+    [
+        ("UnsafePath", "replace the symbolic link with what it points to"),
+        ("SourceNotFound", "replace the dangling link"),
+        ("Unreachable", "check the claim's volume"),
+        ("DeadlineExceeded", "find out why the volume is slow"),
+        ("OutOfMemory", "write the model's metadata into its spec"),
+    ],
+)
+def test_a_failure_of_the_job_that_reads_a_claim_has_a_remedy_of_its_own(kind: str, reason: str, phrase: str) -> None:
+    model = cluster_model("m", GPU, uri="pvc://team:claim/x")
+    failed = Condition(type=kind, status="False", reason=reason, message="words", last_transition_time="t")
+    (found,) = [f for f in of_model(seen(declared(model, says=[failed]))).findings if f.reason == reason]
+    assert phrase in found.remedy
+    assert "source" not in found.remedy
+
+
+def test_an_unsafe_name_of_a_source_has_the_remedy_for_a_source() -> None:
+    assert "fix: rename the file at the source" in render(of_model(unresolved(reported("UnsafePath", "words"))))
+
+
 def with_values(found: DeclaredModel, values: dict[str, Any]) -> DeclaredModel:
     """Return the model with these metadata values."""
     return replace(found, status=msgspec.structs.replace(found.status, metadata=ReadMetadata(values=values)))
