@@ -24,7 +24,7 @@ from shared.kube.edit import delete_if_present
 from shared.kube.objects import Meta, timestamp
 from shared.kube.transport import Kube
 
-_VOLUME_ADVICE = "an administrator can rename or delete it"
+_VOLUME_ADVICE = "an administrator can delete it if nobody needs it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ModelCacheActor:
             manifest.claim_body(volume),
             PersistentVolumeClaim,
             lambda found: is_claim_of(found, manifest.cache),
-            "delete or rename it, or create the cache under another name",
+            "delete it if nobody needs its data, or create the cache under another name",
         )
 
     async def _ensure_volume(self, manifest: StorageManifest) -> str:

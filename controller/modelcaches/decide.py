@@ -90,8 +90,8 @@ def _decide_claim(view: ModelCacheView, resolution: Resolution, now: datetime) -
         return _provision(view, resolution, fields)
     if not view.is_ours:
         message = (
-            f"claim {view.claim_name} exists, but Larder did not create it; delete or rename it, or create the "
-            "cache under another name"
+            f"claim {view.claim_name} exists, but Larder did not create it; delete it if nobody needs its data, or "
+            "create the cache under another name"
         )
         return [
             Withdraw(),

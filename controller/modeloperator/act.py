@@ -49,7 +49,7 @@ class ModelOperatorActor:
             claim_manifest(model),
             PersistentVolumeClaim,
             lambda found: is_of(found, model.metadata),
-            "delete or rename it, or create the Model under another name",
+            "delete it if nobody needs its data, or create the Model under another name",
         )
 
     async def grow(self, claim: PersistentVolumeClaim | None, size: str) -> None:

@@ -18,5 +18,5 @@ def reason_of_taken_name(found: Object, model: Meta, what: str) -> tuple[str, st
     if (owner.get("kind"), owner.get("name")) == ("Model", model.name):
         return EARLIER, f"{title} belongs to an earlier Model of this name, and Kubernetes is deleting it"
     whose = f"belongs to {owner.get('kind')} {owner.get('name')}" if owner else "exists, but Larder did not create it"
-    advice = "create the Model under another name" if owner else "delete or rename it, or use another name"
-    return NAME_CONFLICT, f"{title} {whose}; {advice}"
+    advice = "create the Model under another name"
+    return NAME_CONFLICT, f"{title} {whose}; {advice if owner else f'delete it if nobody needs it, or {advice}'}"

@@ -171,7 +171,7 @@ _RULES: tuple[_Rule, ...] = (
 def _conflict_message(demand: Demand, other: Demand) -> str:
     return (
         f"{other.kind} {other.name} is older and has the same model id {other.id!r} with {difference(demand, other)}; "
-        "rename this one or delete the other"
+        "recreate this one under another name, or delete the other"
     )
 
 

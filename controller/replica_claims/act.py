@@ -11,7 +11,7 @@ from shared.kube.errors import Refused
 from shared.kube.transport import Kube
 
 _GONE = 404
-_ADVICE = "rename the workload or the template, or delete that claim"
+_ADVICE = "rename the template, recreate the workload under another name, or delete that claim"
 
 
 @dataclass(frozen=True, slots=True)

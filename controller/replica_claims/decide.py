@@ -96,8 +96,8 @@ def _conflict(pod: Pod, claim: ReplicaClaim) -> str:
     held = f"belongs to {claim.holder}" if claim.holder else "belongs to no workload"
     return (
         f"PersistentVolumeClaim {pod.metadata.namespace}/{claim.name} exists and {held}, so the pod does not get it; "
-        "rename the workload or the template, or delete that claim once nobody needs its data. If its workload was "
-        "just deleted, Kubernetes deletes the claim by itself"
+        "rename the template, recreate the workload under another name, or delete that claim once nobody needs its "
+        "data. If its workload was just deleted, Kubernetes deletes the claim by itself"
     )
 
 

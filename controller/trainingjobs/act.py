@@ -81,6 +81,6 @@ class TrainingJobActor:
             body,
             Object,
             lambda found: is_controlled(found.metadata, job.uid),
-            "delete it, or rename the job",
+            "delete it, or recreate the job under another name",
             "this job's",
         )

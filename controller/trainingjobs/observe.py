@@ -152,8 +152,8 @@ def _obstacle(found: Meta, job: Meta, what: str) -> JobObstacle | None:
     if owner.get("kind") == "TrainingJob" and owner.get("name") == job.name:
         return JobObstacle(TERMINATING, f"{title} belongs to an earlier job with this name; Kubernetes is deleting it")
     whose = f"belongs to {owner.get('kind')} {owner.get('name')}" if owner else "exists already"
-    message = f"{title} {whose} and is not this job's, so it is not used; rename the job, or delete the {what}"
-    return JobObstacle(NAME_CONFLICT, message)
+    advice = f"recreate the job under another name, or delete the {what}"
+    return JobObstacle(NAME_CONFLICT, f"{title} {whose} and is not this job's, so it is not used; {advice}")
 
 
 def _service_obstacle(job: TrainingJob, service: Object | None) -> JobObstacle | None:

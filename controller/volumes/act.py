@@ -6,14 +6,13 @@ from typing import Any
 from controller.placement.volume_names import is_our_claim, volume_names
 from controller.provisioning.exclusive_names import NAME_CONFLICT, RefusedName, create_exclusively, name_taken
 from controller.volumes.objects import VolumeManifest
+from controller.volumes.taken_name import advice_on_taken_name
 from shared.api.core import VOLUMES, PersistentVolume, PersistentVolumeClaim, claims_in
 from shared.kube.collection import get_object
 from shared.kube.edit import delete_if_present
 from shared.kube.errors import AlreadyExists
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
-
-_ADVICE = "rename or delete it, or delete the pod: its successor gets another name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +34,14 @@ class VolumeActor:
             await self._restore_volume(manifest, claim)
             return
         made = await self._ensure_volume(manifest, volume_names(manifest.namespace, manifest.claim), uid="")
-        body = made.claim_body()
-        await create_exclusively(self.kube, path, body, PersistentVolumeClaim, is_our_claim, _ADVICE)
+        advice = advice_on_taken_name(manifest.claim, manifest.wanted)
+        await create_exclusively(self.kube, path, made.claim_body(), PersistentVolumeClaim, is_our_claim, advice)
 
     async def _restore_volume(self, manifest: VolumeManifest, claim: PersistentVolumeClaim) -> None:
         """Create the volume that an existing claim of ours names. Raises Refused if the claim is not ours."""
-        _check_ours(claim)
+        if not is_our_claim(claim):
+            advice = advice_on_taken_name(manifest.claim, manifest.wanted)
+            raise name_taken("PersistentVolumeClaim", manifest.claim, advice)
         await self._ensure_volume(manifest, (claim.spec.volume_name,), uid=claim.metadata.uid)
 
     async def delete_claim(self, claim: Meta) -> None:
@@ -71,13 +72,8 @@ class VolumeActor:
         raise RefusedName(
             NAME_CONFLICT,
             f"PersistentVolume {' and '.join(dict.fromkeys(names))} exist, but Larder did not create them; an "
-            "administrator can rename or delete them",
+            "administrator can delete one of them if nobody needs it",
         )
-
-
-def _check_ours(claim: PersistentVolumeClaim) -> None:
-    if not is_our_claim(claim):
-        raise name_taken("PersistentVolumeClaim", claim.metadata.name, _ADVICE)
 
 
 def _is_same(found: PersistentVolume, body: dict[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from controller.manager.actions import DeleteClaim, Requeue, Withdraw
 from controller.provisioning.provision_queue import ordinal_bound
 from controller.volumes.objects import VolumeManifest
+from controller.volumes.taken_name import advice_on_taken_name
 from controller.volumes.view import VolumeView
 from shared.api.core import BOUND, PersistentVolume, PersistentVolumeClaim
 
@@ -175,10 +176,10 @@ def _terminating(view: VolumeView) -> str:
 
 
 def _conflict(view: VolumeView) -> str:
+    advice = advice_on_taken_name(view.key.name, view.manifest.wanted if view.manifest is not None else None)
     return (
         f"PersistentVolumeClaim {view.key.namespace}/{view.key.name} exists, but Larder did not create it, so the "
-        "pod's model cannot be mounted through it; delete or rename that claim, or delete the pod: its successor "
-        "gets another name"
+        f"pod's model cannot be mounted through it; {advice}"
     )
 
 

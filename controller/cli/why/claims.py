@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from controller.cli.why.findings import Finding, fact, some, stop, wait
 from controller.cli.why.kinds import ObservedPod, WorkloadEvent
 from controller.cli.why.view import PodSurroundings
-from controller.placement.volume_names import is_our_claim, read_claims
+from controller.placement.volume_names import SnapshotVolume, is_our_claim, read_claims
 from controller.replica_claims import decide as of_templates
 from controller.replica_claims.gate import CLAIMS_LABEL
 from controller.trainingjobs.replicas import JOB_LABEL
 from controller.volumes.decide import DELAYED, NAME_CONFLICT, REFUSED, TERMINATING
+from controller.volumes.taken_name import advice_on_taken_name
 from shared.api.core import PersistentVolumeClaim
 
 _PASSING = (DELAYED, TERMINATING, of_templates.DELAYED, of_templates.TERMINATING)
@@ -26,13 +27,13 @@ _LOST = "its volume was deleted"
 
 def claim_findings(pod: ObservedPod, around: PodSurroundings) -> Iterator[Finding]:
     """Yield the state of each claim by which the pod mounts a model."""
-    wanted = sorted(read_claims(pod.metadata.annotations))
+    wanted = read_claims(pod.metadata.annotations)
     if wanted and around.claims is None:
         yield fact("claim", "NotShown", "you may not read claims in this namespace")
         return
-    for name in wanted:
+    for name, files in sorted(wanted.items()):
         claim = (around.claims or {}).get(name)
-        yield _missing(name, around) if claim is None else _existing(f"claim/{name}", claim)
+        yield _missing(name, around) if claim is None else _existing(f"claim/{name}", claim, files)
 
 
 def has_template_claims(pod: ObservedPod) -> bool:
@@ -91,10 +92,10 @@ def _is_about(event: WorkloadEvent, name: str) -> bool:
     return name in event.message or event.reason == "ModelNotFound"
 
 
-def _existing(about: str, claim: PersistentVolumeClaim) -> Finding:
+def _existing(about: str, claim: PersistentVolumeClaim, wanted: SnapshotVolume) -> Finding:
     phase, volume = claim.status.phase, claim.spec.volume_name
     if not is_our_claim(claim):
-        remedy = "rename or delete that claim, or delete the pod: its successor gets another name"
+        remedy = advice_on_taken_name(claim.metadata.name, wanted)
         return stop(about, NAME_CONFLICT, "a claim of this name exists that Larder did not create", remedy)
     if claim.metadata.deletion_timestamp is not None:
         remedy = "delete the older pods that mount it"

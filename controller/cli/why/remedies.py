@@ -17,7 +17,7 @@ REMEDIES = {
     "InvalidURI": "write a URI in one of the supported forms",
     "InternalError": "report it, with the line of the agent's log that contains internal_error",
     "LabelsRefused": "let the agents change these labels: see the admission policies, webhooks and roles for them",
-    "NameConflict": "rename this object, or delete what the message names",
+    "NameConflict": "recreate this object under another name, or delete what the message names",
     "NamespaceNotAllowed": "label the namespace larder.dev/allow-cluster-models=true, or use a BaseModel there",
     "NoNodes": "label a node, or change the selector or the group",
     "NodesNotReady": "check the nodes",

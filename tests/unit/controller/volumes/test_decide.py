@@ -77,6 +77,18 @@ def test_a_foreign_claim_is_reported_and_never_touched() -> None:
     assert decide(replace(UNUSED, claim=claim())) == [Withdraw()]
 
 
+def test_only_a_claim_named_after_its_model_has_another_name_to_fall_back_on() -> None:
+    advice = "delete claim llama if nobody needs its data"
+    for manifest, phrase in (
+        (MANIFEST, f"{advice}, or delete the pod: its successor gets another name"),
+        (replace(MANIFEST, wanted=SnapshotVolume("other", "r")), advice),
+        (None, advice),
+    ):
+        _, report, _ = decide(replace(USED, claim=claim(), manifest=manifest))
+        assert isinstance(report, ReportReason)
+        assert report.message.endswith(f"; {phrase}")
+
+
 def test_after_the_last_pod_the_claim_and_then_the_volume_is_deleted() -> None:
     kept = replace(UNUSED, claim=claim(), is_ours=True, volume=volume("c1"))
     assert decide(replace(kept, unused_s=10)) == [Withdraw(), Requeue(UNUSED_S - 10)]

@@ -61,6 +61,14 @@ def test_the_state_of_a_claim_is_reported_with_its_severity(
     assert (found.severity, found.about, found.reason) == (severity, "claim/llama", reason)
 
 
+@pytest.mark.parametrize(("model", "has_alternative"), [("llama", True), ("other", False)])
+def test_a_claim_that_is_not_larders_has_a_remedy(model: str, *, has_alternative: bool) -> None:
+    pod = ObservedPod(metadata=meta("web-0", namespace="team", annotations={CLAIMS_ANNOTATION: f"llama={model}@r1"}))
+    (found,) = claim_findings(pod, PodSurroundings(claims={"llama": claim(ours=False)}))
+    assert found.remedy.startswith("delete claim llama if nobody needs its data")
+    assert ("its successor gets another name" in found.remedy) == has_alternative
+
+
 def test_a_user_who_may_not_read_claims_is_informed() -> None:
     (found,) = claim_findings(POD, PodSurroundings(claims=None))
     assert (found.severity, found.reason) == (Severity.FACT, "NotShown")
