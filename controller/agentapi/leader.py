@@ -83,7 +83,8 @@ class LeaderClient:
             self._address = lease.metadata.get("annotations", {}).get(ADDRESS_ANNOTATION, "")
             self._read_at = self.clock()
         if not self._address:
-            raise Unreachable("the leader's Lease has no address annotation")
+            advice = "set LARDER_ADVERTISE on every replica"
+            raise Unreachable(f"the leader's Lease has no address in its annotation {ADDRESS_ANNOTATION}; {advice}")
         return self._address
 
 

@@ -190,7 +190,8 @@ def _usable(view: ClaimView) -> ConditionUpdate:
     elif view.one_node:
         where = "on one node at a time"
     modes = ", ".join(sorted(view.modes))
-    message = f"pods of namespace {place.namespace} mount {place.sub_path} of PVC {place.claim} ({modes}), {where}"
+    mounted = f"{place.sub_path} of PVC {place.claim} ({modes})"
+    message = f"pods of namespace {place.namespace} can mount {mounted}, {where}"
     if not view.waits:
         return ConditionUpdate("Ready", "True", ON_CLAIM, message)
     more = f" ({len(view.waits) - 1} more wait)" if view.waits[1:] else ""

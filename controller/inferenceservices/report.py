@@ -50,7 +50,9 @@ def _ready(view: ServiceView, refused: Mapping[str, str], deployment: Deployment
     meta = view.service.metadata
     if conflicting := conflicts(view):
         what = " and ".join(f"{kind} {meta.namespace}/{meta.name}" for kind in conflicting)
-        message = f"this InferenceService does not own {what}; delete it, or choose another name"
+        them, verbs = ("it", "exists but does") if len(conflicting) == 1 else ("them", "exist but do")
+        advice = f"delete {them}, or create the InferenceService under another name"
+        message = f"{what} {verbs} not belong to this InferenceService; {advice}"
         return ConditionUpdate(READY, "False", "NameConflict", message)
     if refused:
         message = "; ".join(f"the API server rejected the {kind}: {error}" for kind, error in sorted(refused.items()))

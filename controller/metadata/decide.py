@@ -101,7 +101,7 @@ def _condition(view: MetadataView, stored: ReadMetadata) -> ConditionUpdate:
     if stored.reason in _PERMANENT:
         retry = "these files are read again only when annotation larder.dev/refresh changes"
     if stored.node and stored.reason not in (MISSING, CONFLICT):
-        retry = f"reported by node {stored.node}, until a node that can read the unpacked files reports their metadata"
+        retry = f"node {stored.node} reported this; it stands until a node can read the unpacked files"
     can_be_set = stored.reason in (*_OF_FILES, *_PERMANENT) and view.spec is not None
     by_hand = "; the fields of the spec can be set by hand" if can_be_set else ""
     earlier = "; the known values are from earlier files" if stored.values else ""

@@ -65,7 +65,7 @@ def _decide_complete(view: ModelCacheView) -> list[Action]:
     modes = ", ".join(sorted(claim.spec.access_modes)) if claim is not None else ""
     message = (
         f"{status.files} files, {format_bytes(status.size)}, are verified on claim {view.claim_name} ({modes}); pods "
-        f"of namespace {view.demand.namespace} mount it{template_note(view)}"
+        f"of namespace {view.demand.namespace} can mount it{template_note(view)}"
     )
     return [Withdraw(), WriteCacheStatus("Ready", DOWNLOADED, message, fields=settled_fields(view))]
 

@@ -133,7 +133,7 @@ class ModelCacheObserver:
         if demand.invalid:
             yield "InvalidURI", demand.invalid
         elif demand.on_claim or demand.uri.startswith(f"{_LOCAL}://"):
-            yield "InvalidURI", f"{demand.uri} is not downloaded; name a source outside the cluster"
+            yield "InvalidURI", f"a ModelCache cannot download {demand.uri}; name a source outside the cluster"
         elif demand.refused:
             yield "SourceNotAllowed", demand.refused
         yield from (("InvalidTemplate", problem) for problem in template_of(cache).problems(self.csi_drivers))

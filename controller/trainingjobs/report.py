@@ -85,11 +85,11 @@ def _conditions(view: TrainingJobView, outcome: JobOutcome | None, now: datetime
     yield ready
     if ready.status != "True" and not suspended:
         yield kstatus_condition(ready, stalled=ready.reason in _STUCK)
-    yield ConditionUpdate("Running", "True" if running else "False", ready.reason, f"{running} pods run")
+    yield ConditionUpdate("Running", "True" if running else "False", ready.reason, f"pods that run: {running}")
     failed = [] if suspended else [pod.metadata.name for pod in failed_pods(view)]
     restarting = failed or (holds(before, "Restarting") and ready.reason != "Running" and not suspended)
     if restarting or condition_of(before, "Restarting") is not None:
-        message = f"{len(failed)} failed pods are replaced" if failed else ready.message
+        message = f"failed pods being replaced: {len(failed)}" if failed else ready.message
         yield ConditionUpdate("Restarting", "True" if restarting else "False", "PodsReplaced", message)
     if suspended or condition_of(before, "Suspended") is not None:
         reason, message = ("Suspended", "runPolicy.suspend is true") if suspended else ("Resumed", "it was resumed")
@@ -123,11 +123,11 @@ def _ready(view: TrainingJobView, now: datetime) -> ConditionUpdate:
         place = (
             f", the next one among the first {ordinal_bound(at)} in the queue" if (at := view.queue.position) else ""
         )
-        message = f"{running} of {wanted} pods run; {len(short)} replicas wait for {claims} claims to be created{place}"
+        message = f"{running} of {wanted} pods run; replicas that wait: {len(short)}, claims to create: {claims}{place}"
         return _not(QUEUED, message)
     if running < wanted:
         pending = _count(view, ("Pending",))
-        return _not("Starting", f"{running} of {wanted} pods run; {pending} are pending")
+        return _not("Starting", f"{running} of {wanted} pods run; pending: {pending}")
     return ConditionUpdate(READY, "True", "Running", f"{running} of {wanted} pods run or have succeeded")
 
 
@@ -150,7 +150,7 @@ def _obstacles(view: TrainingJobView, now: datetime) -> Iterator[ConditionUpdate
         claim, namespace = late[0].unbound[0], view.job.metadata.namespace
         yield _not(
             NOT_BOUND,
-            f"{len(late)} pods wait for claims that are not bound, the first since {_created(late[0])}; `kubectl "
+            f"pods that wait for unbound claims: {len(late)}, the first since {_created(late[0])}; `kubectl "
             f"describe pvc {claim} -n {namespace}` and `kubectl describe pod {late[0].name} -n {namespace}` say why",
         )
 

@@ -42,7 +42,7 @@ def release_base_model(draft: Json, volumes: PodVolumes) -> None:
 def _provided_by_others(draft: Json, model: CatalogModel) -> str:
     """Return who else provides the model to the pod, or an empty string."""
     if model.uri.startswith(FOREIGN):
-        return f"{model.title} is at {model.uri}, which its vendor provides"
+        return f"{model.title} has the URI {model.uri}, so its vendor provides the files"
     path = _path_of(model)
     volume = _volume_of_ome(draft, model.name, path)
     return f"OME created this pod for {model.title} and mounts volume {volume!r} at {path}" if volume else ""

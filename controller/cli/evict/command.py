@@ -81,7 +81,8 @@ async def _show(kube: Kube, node: str | None, request: SpaceRequest) -> int:
     found = await previews(kube, node, request, datetime.now(UTC))
     width = shutil.get_terminal_size(fallback=(0, 0)).columns
     text = "\n".join(line for one in found for line in lines_of(one, width))
-    print(text or "there are no ModelNodes, so no node has an agent")
+    none = "there are no ModelNodes: the controller has not created them; check that a controller replica is the leader"
+    print(text or none)
     return 0
 
 

@@ -84,7 +84,8 @@ def _policy(node: ModelNode) -> str:
     space = f"limit {limit}, used {format_bytes(node.status.used)}, disk free {format_bytes(node.status.disk_free)}"
     if node.spec.eviction_policy == LEAST_RECENTLY_USED:
         return f"{space}; idle models are evicted when another model needs room"
-    return f"{space}; nothing is evicted here, because evictionPolicy is Never or the node is in no group. If it were:"
+    why_not = "nothing is evicted here, because evictionPolicy is Never or the node is in no group"
+    return f"{space}; {why_not}. If eviction were allowed:"
 
 
 def _need(

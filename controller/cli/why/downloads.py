@@ -56,7 +56,8 @@ def _of_status(
     ready = condition_of(conditions, "Ready")
     if ready is None or not seen:
         message = "the controller has not observed its latest spec"
-        return wait(title, "NotObserved", message, f"check that a controller replica leads, and {setting}")
+        advice = f"check that a controller replica is the leader, and that {setting} is true in the chart"
+        return wait(title, "NotObserved", message, advice)
     if ready.status == "True":
         return fact(title, ready.reason, ready.message)
     passes = is_under_way(ready.reason) or ready.reason in _ALSO_UNDER_WAY

@@ -47,8 +47,11 @@ def _eviction_note(group: ModelCacheNodeGroup, members: list[ObservedNode], clus
     kept = [n.metadata.name for n in members if not may_evict(cluster.groups_of(n))]
     if not kept:
         return "; idle models are evicted to make room"
-    where = "on none of them" if len(kept) == len(members) else f"not on {some(kept)}"
-    return f"; idle models are evicted to make room, but {where}: another group of these nodes has evictionPolicy Never"
+    if len(kept) == len(members):
+        return "; no idle models are evicted, because another group of each node has evictionPolicy Never"
+    return (
+        f"; idle models are evicted to make room, except on {some(kept)}, where another group has evictionPolicy Never"
+    )
 
 
 def _grants(group: ModelCacheNodeGroup, cluster: ClusterView) -> Iterator[Finding]:

@@ -203,7 +203,7 @@ def _reported_nodes(found: DeclaredModel) -> Iterator[Finding]:
     yield fact("nodes", "NotShown", "you may not list nodes and agents, so this is what the model's status reports")
     states = sorted(found.node_states.values(), key=lambda state: (state.phase == Phase.READY, state.name))
     for state in states[:_MOST_NODES]:
-        message = f"{state.phase} {state.reason} {state.message}".strip()
+        message = ": ".join(filter(None, (state.phase if state.reason else "", state.message))) or state.phase
         weight = _WEIGHTS.get(state.phase, Severity.WAIT)
         yield Finding(weight, f"node/{state.name}", state.reason or state.phase, message, remedy(state.reason))
 

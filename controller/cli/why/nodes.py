@@ -89,7 +89,8 @@ def agent_findings(node: ObservedNode, cluster: ClusterView) -> Iterator[Finding
             "if this persists, check the agent's log",
         )  # fmt: skip
     if found is not None and 0 < found.status.protocol < PROTOCOL:
-        yield stop(about, "OldAgent", f"the agent speaks protocol {found.status.protocol}", "upgrade the agents")
+        message = f"the agent speaks protocol {found.status.protocol}, which is older than the current {PROTOCOL}"
+        yield stop(about, "OldAgent", message, "upgrade the agents")
 
 
 def _agent(node: ObservedNode, cluster: ClusterView) -> Iterator[Finding]:
@@ -217,7 +218,7 @@ def _devices(found: ModelNode, node: ObservedNode) -> Iterator[Finding]:
     if condition.status == "True":
         yield fact(about, DEVICES_ADVERTISED, message)
     elif condition.status == "False":
-        advice = "check the agent's log; docs/devices.md lists the reasons"
+        advice = "check the agent's log; docs/troubleshooting.md lists the reasons"
         yield stop(about, f"Not{DEVICES_ADVERTISED}", message, advice)
     else:
         yield wait(about, f"Not{DEVICES_ADVERTISED}", message)

@@ -112,7 +112,8 @@ class Observer:
         try:
             return await list_objects(self.kube, path, kind)
         except NotFound as error:
-            raise NotFound(f"the cluster does not serve {name}; is Larder installed there? ({error})") from error
+            advice = "install the chart larder-crds, or choose another --context"
+            raise NotFound(f"the cluster does not serve {name}; {advice} ({error})") from error
 
     async def _agents(self) -> list[ObservedPod]:
         path = pods_in(self.namespace)

@@ -111,7 +111,7 @@ def _model(identity: str, revision: str, cluster: ClusterView) -> Iterator[Findi
         yield to_finding(title_of(found), "Model", summary_of(found))
         now = found.demand.serving
         if revision and now and now != revision:
-            message = f"the pod was admitted with revision {revision}, new pods get {now}"
+            message = f"the pod was admitted with revision {revision}; new pods get {now}"
             yield fact(title_of(found), "OlderRevision", message)
 
 
@@ -165,7 +165,8 @@ def _pending_labels(injected: list[tuple[str, str]], cluster: ClusterView) -> It
                 yield stop(title_of(found), "NoNodes", "no node should hold it, so no node will get the label", advice)
             for node in targets:
                 state = found.node_states.get(node.metadata.name)
-                message = f"{state.phase} {state.reason} {state.message}".strip() if state else "not reported yet"
+                told = (state.phase, state.reason, state.message) if state else ("not reported yet",)
+                message = ": ".join(filter(None, told))
                 to_finding = stop if state and state.phase in ("Failed", EVICTED) else wait
                 yield to_finding(f"{identity} on node/{node.metadata.name}", "LabelPending", message, advice)
                 yield from (f for f in agent_findings(node, cluster) if f.severity is Severity.STOP)

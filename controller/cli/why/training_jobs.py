@@ -40,7 +40,7 @@ def _of_status(title: str, found: ObservedTree, ready: Mapping[str, Any]) -> Fin
     if found.root.metadata.deletion_timestamp is not None:
         return wait(title, "Deleting", "it is being deleted, and its pods and claims with it")
     if not reason or ready.get("observedGeneration", 0) < found.root.metadata.generation:
-        advice = "check that a controller replica leads, and trainingJobs.enabled"
+        advice = "check that a controller replica is the leader, and that trainingJobs.enabled is true in the chart"
         return wait(title, "NotObserved", "the controller has not observed its latest spec", advice)
     if ready.get("status") == "True":
         return fact(title, reason, message)

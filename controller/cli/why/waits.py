@@ -27,7 +27,8 @@ def gate_findings(pod: ObservedPod) -> Iterator[Finding]:
     """Yield the scheduling gates that keep a pod from the scheduler."""
     for gate in pod.spec.scheduling_gates:
         if gate.name == MODEL_GATE:
-            yield wait("gate", "Gated", "Larder removes the scheduling gate once a node that fits has the model")
+            message = "Larder removes the scheduling gate once a node that the pod may run on has the model"
+            yield wait("gate", "Gated", message)
         elif gate.name == CLAIMS_GATE:
             message = f"Larder removes the scheduling gate {CLAIMS_GATE} once the claims of the pod's templates exist"
             yield wait("gate", "Gated", message)
@@ -40,7 +41,7 @@ def preferred_findings(snapshots: Snapshots, cluster: ClusterView) -> Iterator[F
     for identity, revision in snapshots:
         label = snapshot_label(identity, revision)
         having = [n.metadata.name for n in cluster.nodes if n.metadata.labels.get(label) == "true"]
-        message = f"has the files: {some(having) or 'no node'}; on any other the pod waits for them"
+        message = f"nodes with the files: {some(having) or 'none'}; on any other node, the pod waits for them"
         yield fact(identity, "Preferred", message)
         meant = [n for n in cluster.nodes for m in cluster.of_id(identity) if cluster.is_target(m.demand, n)]
         if not meant and cluster.of_id(identity):

@@ -207,7 +207,8 @@ def test_a_foreign_deployment_is_reported_and_not_touched(site: Site) -> None:
     theirs = site.api.create(DEPLOYMENTS, body)
     model = ready_model(site)
     site.create(KIND, name, {"template": template(), "model": {"kind": "ClusterBaseModel", "name": model}})
-    assert f"this InferenceService does not own Deployment default/{name}" in wait_reason(site, name, "NameConflict")
+    conflict = f"Deployment default/{name} exists but does not belong to this InferenceService; delete it"
+    assert conflict in wait_reason(site, name, "NameConflict")
     assert site.api.get(f"{DEPLOYMENTS}/{name}")["metadata"]["generation"] == theirs["metadata"]["generation"]
     site.api.delete(f"{DEPLOYMENTS}/{name}")
     pods_of(site, name)

@@ -91,7 +91,10 @@ def test_name_conflicts_and_refusals_are_reported_before_anything_else() -> None
     theirs = deployment(meta=Meta(name="svc", uid="theirs"), conditions=["Available=True"], ready_replicas=1)
     found = reported(view(deployment=theirs), {"Service": "no"})
     assert found[:2] == ("False", "NameConflict")
-    assert "this InferenceService does not own Deployment team/svc" in found[2]
+    assert found[2].startswith("Deployment team/svc exists but does not belong to this InferenceService; delete it, or")
+    both = replace(view(deployment=theirs), kube_service=Meta(name="svc", uid="theirs"))
+    assert "Service team/svc and Deployment team/svc exist but do not belong to this" in reported(both)[2]
+    assert "; delete them, or create the InferenceService under another name" in reported(both)[2]
     assert status_of(view(deployment=theirs), {}, STAMP).ready_replicas == 0, "another's pods are not counted"
     assert reported(view(), {"Deployment": "422 Invalid: x"}) == (
         "False",

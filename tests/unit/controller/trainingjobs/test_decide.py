@@ -97,7 +97,7 @@ def test_a_claim_that_is_deleted_before_its_pod_has_started_is_created_again() -
     (write,) = only(actions, WriteJobStatus)
     status = status_of(view, write, NOW)
     assert status.replica_statuses["Worker"].waiting_for_volumes == 1
-    assert "1 replicas wait for 1 claims to be created" in status.conditions[1].message
+    assert "replicas that wait: 1, claims to create: 1" in status.conditions[1].message
 
 
 @pytest.mark.parametrize("started", [pod(), pod(phase="Pending", leaving=True), pod(phase="Succeeded")])

@@ -62,14 +62,16 @@ def test_a_queued_job_reports_its_position_and_what_it_waits_for() -> None:
     found = written(observed.view(claim("data-tj-worker-0"), pod("tj-worker-0")))
     ready = ready_of(found)
     assert (ready.status, ready.reason, found.queue_position) == ("False", "Queued", 8)
-    assert "1 of 2 pods run; 1 replicas wait for 1 claims" in ready.message
+    assert (
+        "1 of 2 pods run; replicas that wait: 1, claims to create: 1, the next one among the first 8" in ready.message
+    )
     assert not is_problem(ready)
     assert found.replica_statuses["Worker"].waiting_for_volumes == 1
 
 
 def test_pods_that_have_not_started_are_counted() -> None:
     ready = ready_of(after(TrainingJobStatus(), pod("tj-worker-0"), pod("tj-worker-1", "Pending")))
-    assert (ready.reason, ready.message) == ("Starting", "1 of 2 pods run; 1 are pending")
+    assert (ready.reason, ready.message) == ("Starting", "1 of 2 pods run; pending: 1")
 
 
 def test_a_suspended_job_has_no_start_time_until_it_is_resumed() -> None:
@@ -87,6 +89,8 @@ def test_failed_pods_are_counted_as_restarts_until_all_run_again() -> None:
     failing = status_of(view, WriteJobStatus(None, replace=("uid-tj-worker-0",)), NOW)
     assert (failing.restarts, failing.replacing) == (2, ["uid-tj-worker-0"])
     assert truth_of(failing)["Restarting"] == "True"
+    messages = {condition.type: condition.message for condition in failing.conditions}
+    assert (messages["Running"], messages["Restarting"]) == ("pods that run: 1", "failed pods being replaced: 1")
     starting = after(failing, pod("tj-worker-1"))
     assert (truth_of(starting)["Restarting"], starting.replacing) == ("True", [])
     running = after(starting, pod("tj-worker-0"), pod("tj-worker-1"))

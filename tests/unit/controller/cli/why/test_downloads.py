@@ -131,7 +131,7 @@ def test_a_model_whose_newest_spec_was_not_observed_names_the_setting_to_check()
     stale = ModelObjectStatus(phase="Ready", observed_generation=1, conditions=ready("True", "Downloaded"))
     (finding,) = why_model_object(model(stale), CLUSTER).findings[:1]
     assert finding.reason == "NotObserved"
-    assert "models.enabled" in finding.remedy
+    assert "that models.enabled is true in the chart" in finding.remedy
 
 
 @pytest.mark.parametrize("text", ["mdl/llama", "model/llama", "models.models.example.com/llama"])

@@ -67,7 +67,7 @@ def test_a_job_that_the_controller_has_not_seen_names_the_setting_to_check() -> 
     root = ObservedObject(metadata=meta("tj", namespace="team"))
     found = why_training_job(ObservedTree("TrainingJob", root), seen())
     assert found.summary == "NotObserved"
-    assert "trainingJobs.enabled" in render(found)
+    assert "that trainingJobs.enabled is true in the chart" in render(found)
 
 
 @pytest.mark.parametrize("word", ["tj", "trainingjob", "TrainingJobs", "trainingjobs.larder.dev"])

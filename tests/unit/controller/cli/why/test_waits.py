@@ -40,9 +40,10 @@ def test_a_gated_pod_waits_for_its_gate_and_another_gate_stops_it() -> None:
 
 def test_a_preferred_pod_is_reported_with_the_nodes_that_have_the_files() -> None:
     found = messages(waiting(), seen())
-    assert found["Preferred"] == "has the files: a, b; on any other the pod waits for them"
+    assert found["Preferred"] == "nodes with the files: a, b; on any other node, the pod waits for them"
     assert not {"SelectorRemoved", "NoNodeHasLabel"} & found.keys()
     nowhere = why_pod(waiting(), seen(nodes=(node("c"),)))
+    assert "nodes with the files: none; on any other node" in messages(waiting(), seen(nodes=(node("c"),)))["Preferred"]
     assert "NoNodes" in reasons(nowhere, Severity.STOP)
 
 

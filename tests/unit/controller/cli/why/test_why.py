@@ -184,9 +184,9 @@ def test_a_group_names_nodes_where_another_group_forbids_eviction() -> None:
     lru = group("gpus", GPU, eviction_policy="LeastRecentlyUsed")
     nodes = (node("a", GPU), node("b", GPU | {"zone": "x"}))
     some = render(why_group("gpus", seen(groups=(lru, group("zone", {"zone": "x"})), nodes=nodes)))
-    assert "evicted to make room, but not on b: another group of these nodes has evictionPolicy Never" in some
+    assert "evicted to make room, except on b, where another group has evictionPolicy Never" in some
     none = render(why_group("gpus", seen(groups=(lru, group("all", GPU)), nodes=nodes)))
-    assert "but on none of them: another group" in none
+    assert "no idle models are evicted, because another group of each node has evictionPolicy Never" in none
 
 
 def test_a_token_of_an_earlier_node_has_a_remedy() -> None:
@@ -447,7 +447,7 @@ def test_a_label_that_no_node_has_is_reported_with_the_models_state() -> None:
     cluster = replace(cluster, models=(declared(cache("m", "gpus"), state),))
     answer = why_pod(injected_pod(), cluster)
     assert {"NoNodeHasLabel", "LabelPending"} <= reasons(answer, Severity.STOP)
-    assert "Failed AuthDenied refused" in render(answer)
+    assert "LabelPending: Failed: AuthDenied: refused" in render(answer)
     assert "larder why clustermodelcache/m" in render(answer)
 
 
@@ -507,11 +507,12 @@ def test_a_pod_with_an_undeclared_model_or_an_older_revision_is_reported() -> No
 
 def test_a_user_who_may_not_list_nodes_sees_what_the_model_reports_about_them() -> None:
     hidden = {what: Refused("403 Forbidden", 403) for what in ("nodes", "modelnodes", "agents", "modelcachenodegroups")}
-    reported = (("a", "Ready", ""), ("b", "Failed", "InsufficientStorage"), ("c", "NotReady", ""))
-    states = [NodeState(name=name, phase=phase, reason=reason) for name, phase, reason in reported]
+    reported = (("a", "Ready", "", ""), ("b", "Failed", "InsufficientStorage", "need 8"), ("c", "NotReady", "", ""))
+    states = [NodeState(name=name, phase=phase, reason=reason, message=text) for name, phase, reason, text in reported]
     blind = replace(seen(declared(cache("m", "gpus"), *states), nodes=(), agents={}, groups=()), hidden=hidden)
     answer = of_model(blind)
     assert reasons(answer, Severity.STOP) == {"InsufficientStorage"}
+    assert "! node/b: InsufficientStorage: Failed: need 8\n" in render(answer), "the reason is not repeated"
     assert {f.about for f in answer.findings if f.severity == Severity.WAIT} == {"node/c"}
     assert "NotShown" in reasons(answer, Severity.FACT)
     waiting = why_pod(injected_pod(), blind)
