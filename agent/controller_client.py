@@ -106,7 +106,7 @@ class ControllerClient:
 
 
 def _connected(context: ssl.SSLContext) -> aiohttp.ClientSession:
-    """Return a session of the HTTP library that also serves the Kubernetes client: another would cost 4 MB a node."""
+    """Return a session of the HTTP library of the Kubernetes client: another library would cost each agent 4 MB."""
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), timeout=_TIMEOUT)
 
 

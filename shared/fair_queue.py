@@ -18,7 +18,7 @@ def _always(_: object) -> bool:
 
 @dataclass(slots=True)
 class FairQueue(Generic[F, T]):
-    """First in, first out within a flow; the flow that was served last is served last again."""
+    """First in, first out within a flow; a flow that has been served goes behind all other flows."""
 
     _flows: OrderedDict[F, deque[T]] = field(default_factory=OrderedDict, init=False)
     _count: int = field(default=0, init=False)

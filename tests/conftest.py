@@ -57,7 +57,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the longest units first, whatever else their folders have."""
+    """Start the longest units first, regardless of the order of their folders."""
     items.sort(key=lambda item: rank(item.nodeid))
 
 

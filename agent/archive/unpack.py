@@ -29,7 +29,7 @@ _DAMAGE = (
     ValueError,
     LookupError,
     OverflowError,
-    RecursionError,  # headers that announce headers
+    RecursionError,  # a long chain of extended headers
     NotImplementedError,  # a format that the library does not support
 )
 

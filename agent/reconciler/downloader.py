@@ -76,7 +76,7 @@ class Downloader:
 
     def _refuse_pickles(self, plan: DownloadPlan, result: FetchResult) -> None:
         """Check every file before any is committed; if one may be a pickle, discard them all. Raises PickleRefused."""
-        from shared.safe_files.refuse import refuse_pickles  # noqa: PLC0415 - only few agents need it
+        from shared.safe_files.refuse import refuse_pickles  # noqa: PLC0415 - few agents need it
 
         try:
             blobs = {path: self.store.blobs.path(blob) for path, blob in result.blobs.items()}

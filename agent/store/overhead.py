@@ -1,7 +1,8 @@
-"""Disk space a model takes beyond the bytes of its files: plain arithmetic, never too little at rest.
+"""Disk space that a model takes beyond the bytes of its files: plain arithmetic.
 
-A file system allocates whole blocks: for the end of each file, for each directory and for the mark. Directories also
-grow with the names in them. All models share the directories of blobs and unfinished files, which never shrink.
+It is never underestimated for a complete model. A file system allocates whole blocks: for the end of each file, for
+each directory and for the mark. Directories also grow with the names in them. All models share the directories of blobs
+and unfinished files, which never shrink.
 """
 
 from collections import Counter

@@ -31,7 +31,7 @@ class _Crc:
 
 
 def _crc32(_: File) -> _Hash:
-    from isal.isal_zlib import crc32  # noqa: PLC0415 - only few sources need it
+    from isal.isal_zlib import crc32  # noqa: PLC0415 - few sources need it
 
     return _Crc(crc32, 4)  # zlib's own takes three to four times as long
 

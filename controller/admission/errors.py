@@ -1,7 +1,7 @@
 """Why admission rejects a request, one class per stable reason; each message includes a remedy.
 
 AdmissionRefused                the API server's caller gets the reason and the message
-├── ModelNotFound               no base model of that name is visible from the namespace
+├── ModelNotFound               no model of that name is visible from the namespace, or several are
 ├── ModelNotReady               the model exists, but pods cannot get it (yet)
 ├── NamespaceNotAllowed         the model's claim is in another namespace
 ├── MountConflict               the pod already uses the name or path that the model needs
@@ -17,8 +17,8 @@ AdmissionRefused                the API server's caller gets the reason and the 
 ├── NameTooLong                 an object to be created would have too long a name
 ├── InvalidTemplate             pvSpec or pvcSpec sets what Larder sets itself
 ├── UnknownGroup                there is no ModelCacheNodeGroup of that name
-├── InUse                       pods or caches still need the object
-└── AdmissionFailure            the decision itself failed; nothing is known about the object
+├── InUse                       pods, InferenceServices or caches still need the object
+└── AdmissionFailure            no decision was possible; nothing is known about the object
 
 shared.errors.InvalidURI is raised unchanged.
 """
@@ -35,7 +35,7 @@ class AdmissionRefused(LarderError):
 
 
 class ModelNotFound(AdmissionRefused):
-    """No base model of that name is visible from the pod's namespace."""
+    """The name matches no model that is visible from the pod's namespace, or several."""
 
 
 class ModelNotReady(AdmissionRefused):
@@ -99,10 +99,10 @@ class UnknownGroup(AdmissionRefused):
 
 
 class InUse(AdmissionRefused):
-    """Pods or caches still need the object."""
+    """Pods, InferenceServices or caches still need the object."""
 
 
 class AdmissionFailure(AdmissionRefused):
-    """The decision failed because of an internal error."""
+    """No decision was possible: an internal error, or the Kubernetes API did not answer."""
 
     code = 500

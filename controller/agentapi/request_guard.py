@@ -77,7 +77,7 @@ class RequestGuard:
         return await self.authenticator.agent_of(header) if reviewed else known
 
     async def _review_unknown(self, header: str, address: str) -> AgentIdentity:
-        """Review an unknown token; only an invalid one counts against its address and the network of that."""
+        """Review an unknown token; only an invalid one counts against its address and network."""
         network = network_of(address)
         if wait_s := self._addresses.draw(address):
             raise self._too_many("unknown tokens", address, wait_s)
@@ -108,7 +108,7 @@ class RequestGuard:
 
 
 def network_of(address: str) -> str:
-    """Return the network that counts as a whole, too: the /64 of an IPv6 address, else the address itself."""
+    """Return the network whose unknown tokens are limited together, too: the /64 of an IPv6 address, or the address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -70,8 +70,8 @@ def _kube_service(view: ServiceView) -> Iterator[Action]:
 def _deployment(view: ServiceView) -> Iterator[Action]:
     """Yield the Deployment and, under another field manager, its number of replicas.
 
-    A field that no manager sets falls back to its default, which is one replica. A separate field manager owns the
-    number, which keeps it in place while an autoscaler takes over. The number of pods that exist depends on no model.
+    A field that no manager sets falls back to its default, here one replica. A separate field manager owns the number,
+    which keeps it in place while an autoscaler takes over. It is applied even while the pod template is held back.
     """
     if not _is_free(view, _meta(view)):
         return
@@ -94,8 +94,8 @@ def _deployment(view: ServiceView) -> Iterator[Action]:
 def _default_strategy(service: InferenceService, deployment: Deployment) -> dict[str, Any]:
     """Return the rolling update of a Deployment whose service wants another strategy; empty if it has none.
 
-    The API server has set its parameters, and refuses the other strategy beside them. Only fields that were applied
-    before can be removed by leaving them out, so these are applied as they are first.
+    The API server fills in its parameters, and rejects another strategy while they are set. An apply removes only
+    fields that the same manager applied before, so they are first applied unchanged, and then left out.
     """
     strategy, wanted = deployment.spec.strategy, service.spec.strategy
     is_replaced = wanted.get("type", "RollingUpdate") != "RollingUpdate" and "rollingUpdate" not in wanted

@@ -65,7 +65,7 @@ def on(
 
 
 def coalescing_delay(objects: Sized) -> Callable[[], float]:
-    """Return a delay that grows with the number of objects, for keys that a change of any of them enqueues."""
+    """Return a delay that grows with the number of objects, for keys that are enqueued whenever any of them changes."""
     return lambda: min(len(objects) * _DELAY_PER_OBJECT_S, _MAX_DELAY_S)
 
 

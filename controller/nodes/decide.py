@@ -47,7 +47,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class ListOffers:
-    """Entries are draining that the node's driver may still offer to ResourceClaims: list its devices, decide again."""
+    """The driver may still offer draining entries to ResourceClaims: list the node's devices, then decide again."""
 
 
 @dataclass(frozen=True, slots=True)

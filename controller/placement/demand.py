@@ -25,11 +25,11 @@ class Resolution:
 class Demand:
     """A declared model; `uri` is canonical, or empty with the reason in `invalid`.
 
-    `refused`: why a namespaced model may not name this source; nodes keep the files they list, but fetch no more.
-    `foreign`: a vendor's own scheme, which Larder ignores entirely. Demands compare equal if they differ only in what
-    no node needs to know: the `claim_revision` whose volume claims have the plain name, the requested `refresh` and the
-    one last `refreshed`, the policy `follows`, the last seen `upstream` revision, the `number` of the resolution among
-    those of objects that share it, and the `declared_bytes` of `spec.modelSize`.
+    `refused`: why a namespaced model may not name this source; nodes keep the entries they already list, but download
+    nothing more. `foreign`: a vendor's own scheme, which Larder ignores entirely. Demands compare equal if they differ
+    only in what no node needs to know: `claim_revision` (whose claims have the plain name), `refresh` and `refreshed`
+    (requested and last handled), `follows` (the drift policy), `upstream` (last seen there), `number` (of the
+    resolution, among those of objects that share it), and `declared_bytes` (`spec.modelSize`).
     """
 
     kind: str

@@ -123,7 +123,7 @@ def fill(cluster: ClusterState, scale: Scale) -> None:
         cluster.model_nodes.replace(made)
     with timed("fill: agents", nodes):
         cluster.agents.replace([pod(f"agent-{i}", f"node-{i:05}") for i in range(nodes)])
-    with timed("fill: users (two a node)", 2 * nodes):
+    with timed("fill: users (two per node)", 2 * nodes):
         cluster.users.replace([pod(f"user-{i}", f"node-{i % nodes:05}") for i in range(2 * nodes)])
 
 

@@ -32,8 +32,8 @@ _ANNOTATIONS = (
     "kubernetes.io/", "api-approved.kubernetes.io",
 )  # fmt: skip
 
-# If a pattern has a group `cut`, only that is removed, and a match without it is kept. So each search consumes all that
-# it has looked at, and no search starts again within it.
+# If a pattern has a group `cut`, only that group is removed; a match without it is kept. Each match thus consumes
+# everything that was scanned, so no text is scanned twice.
 _TEXT: tuple[re.Pattern[str], ...] = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     # a user name, unless it is the bucket in s3://BUCKET@REGION

@@ -23,7 +23,7 @@ class DemoShell(Shell):
     """A shell beside the demo."""
 
     def run(self, command: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command with this demo's directory for the reader's."""
+        """Run a command, with this demo's directory in place of the one on the page."""
         return super().run(command.replace("/tmp/larder-demo-*", self.environ["STATE"]))  # noqa: S108 - the page's words
 
 

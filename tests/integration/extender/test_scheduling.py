@@ -78,7 +78,7 @@ def test_the_pod_of_kubedevices_readme_gets_two_cards_of_one_group(site: Site, a
 
 
 def test_the_only_node_with_devices_is_found_among_200_at_the_first_attempt(site: Site, add_node: AddNode) -> None:
-    for index in range(200):  # of a sample, half of the pods would be refused at first
+    for index in range(200):  # if the scheduler looked only at a sample, it would refuse half of the pods at first
         site.api.create("/api/v1/nodes", {"metadata": {"name": f"plain-{index}", "labels": _PLAIN}})
         site.api.patch(f"/api/v1/nodes/plain-{index}/status", {"status": {"allocatable": {"cpu": "8", "pods": "110"}}})
     try:
@@ -112,9 +112,8 @@ def test_a_finished_pod_releases_its_devices(site: Site, add_node: AddNode) -> N
     add_node({card("a"): 1})
     first = asking(site)
     path = f"{_PODS}/{first}"
-    site.until(
-        lambda: site.api.get(path)["status"].get("phase") == "Running", "the first pod to run"
-    )  # else it would yet
+    # otherwise the rig would set it to Running after this test has ended it
+    site.until(lambda: site.api.get(path)["status"].get("phase") == "Running", "the first pod to run")
     site.api.patch(f"{path}/status", {"status": {"phase": "Succeeded"}})
     second = asking(site)
     site.until(lambda: is_bound(site, second), "the second pod to be bound")

@@ -1,8 +1,8 @@
 """Processes that fetch, commit and remove a model, to be killed.
 
-Its argument is a JSON object of file sizes by path; each line on stdin is an Order. It forks a process for
-each order, which is cheaper than starting one, and prints a line when it ends: its exit code, -N for signal N, and
-how many bytes the source has served to all processes.
+The program's argument is a JSON object of file sizes by path; each line on stdin is an Order. The program forks a
+process for each order, which is cheaper than starting one, and prints a line when that process ends: its exit code, -N
+for signal N, and how many bytes the source has served to all processes.
 """
 
 import json
@@ -85,9 +85,9 @@ def die_before_change(fatal: int) -> None:
 class Order(msgspec.Struct, kw_only=True):
     """What one process does below a root, and when it is killed; 0 means never.
 
-    It dies in place of its sync, or its change of names, of that number, after so many bytes were served to it, in
-    pieces as a socket has them, or after so many seconds. With a fatal change
-    it also removes `old`, a model that it has committed first.
+    It is killed in place of sync number `fatal_sync` or change number `fatal_change` (of a name, mode, time or length),
+    after `fatal_bytes` bytes were served to it, in pieces as from a socket, or after `after_s` seconds. With
+    `fatal_change`, it first commits a second model, `old`, and removes it at the end.
     """
 
     root: str

@@ -20,7 +20,7 @@ def shift(top: Path, years: int) -> None:
     then_s = int(time.time()) + years * 365 * 86400
     for path in (top, *top.rglob("*")):
         found_ns = path.stat().st_mtime_ns
-        if found_ns != MTIME_NS:  # which no clock gave
+        if found_ns != MTIME_NS:  # a constant of the store, not set by a clock
             os.utime(path, ns=(found_ns, found_ns % SECOND_NS + then_s * SECOND_NS))
 
 

@@ -133,7 +133,7 @@ _READS = re.compile(r'\bspec(?:"\]|", \{\}\))?(?:\.get\(|\[)"(\w+)"')
 def test_every_field_of_a_pod_that_admission_reads_is_decoded() -> None:
     folder = Path(reviewed_objects.__file__).parent
     readers = [*folder.glob("*.py"), *folder.glob("pods/*.py"), *folder.glob("model_injector/*.py")]
-    texts = [path.read_text() for path in readers if path.stem != "server"]  # which reads other objects too
+    texts = [path.read_text() for path in readers if path.stem != "server"]  # server.py reads other objects, too
     read = {field for text in texts for field in _READS.findall(text)}
     assert read >= {"volumes", "nodeSelector", "initContainers", "ephemeralContainers", "nodeName"}
     known = {field.encode_name for field in msgspec.structs.fields(reviewed_objects.ReviewedPodSpec)}
