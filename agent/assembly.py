@@ -9,7 +9,7 @@ from agent.controller_client import ControllerClient
 from agent.linux.cgroup import memory_limit_bytes
 from agent.linux.inotify import InotifyWatch
 from agent.reconciler.activity import Activity
-from agent.reconciler.decide import MOST_REMOVING
+from agent.reconciler.decide import MAX_REMOVING
 from agent.reconciler.downloader import Downloader
 from agent.reconciler.downloads import Downloads
 from agent.reconciler.executor import ActionExecutor
@@ -19,10 +19,10 @@ from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
 from agent.reconciler.metadata_reader import SnapshotMetadataReader
 from agent.reconciler.observation import StartupTaintRule, StartupTaintState
-from agent.reconciler.observe import Scanner
 from agent.reconciler.own_node import OwnNode
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
+from agent.reconciler.scanner import Scanner
 from agent.reconciler.state_cache import StateCache
 from agent.reconciler.status_writer import StatusWriter
 from agent.reconciler.taint_remover import TaintRemover
@@ -54,7 +54,7 @@ class AgentParts:
     cache: StateCache = field(default_factory=StateCache, init=False)
 
     def __post_init__(self) -> None:
-        self.threads = ThreadPoolExecutor(self.settings.downloads + MOST_REMOVING + _OTHER_THREADS, "larder")
+        self.threads = ThreadPoolExecutor(self.settings.downloads + MAX_REMOVING + _OTHER_THREADS, "larder")
         self.volume = StoreVolume(
             self.store.root,
             on_root_disk=lies_on_root_disk(self.store.root),

@@ -11,8 +11,8 @@ from shared import errors
 from shared.api.wire import CredentialsRequest, CredentialsResponse, Problem, ProgressReport
 from shared.ca_reload import CaReloader, ClientReloader
 from shared.connection_errors import no_response_message
+from shared.decode_errors import DECODE_ERRORS
 from shared.manifest import Manifest, decode_manifest
-from shared.unreadable import UNREADABLE
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=30)
 _ERRORS_BY_REASON = {
@@ -50,7 +50,7 @@ class ControllerClient:
         body = await self._call("GET", f"/v1/manifests/{digest}")
         try:
             return decode_manifest(body, digest)
-        except (ValueError, *UNREADABLE) as error:
+        except (ValueError, *DECODE_ERRORS) as error:
             raise errors.Unreachable(
                 f"the controller at {self.url} sent an invalid manifest {digest}: {error}"
             ) from error
@@ -60,7 +60,7 @@ class ControllerClient:
         body = await self._call("POST", "/v1/credentials", CredentialsRequest(id=identity, revision=revision))
         try:
             return msgspec.json.decode(body, type=CredentialsResponse)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise errors.Unreachable(
                 f"{self.url} did not answer with credentials; check that --api-url is the controller"
             ) from error
@@ -114,7 +114,7 @@ def error_of_response(code: int, body: bytes, retry_after: str = "") -> errors.L
     """Return the error for a response's status and body, which a proxy may have replaced."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         problem = Problem("", f"the controller answered with status {code}")
     if code == _TOO_MANY_REQUESTS:
         return errors.RateLimited(problem.message, float(retry_after) if retry_after.isdecimal() else 1.0)

@@ -18,8 +18,8 @@ from agent.linux.malloc import release_memory_when_idle
 from agent.reconciler.activity import ProgressReporter
 from agent.reconciler.executor import ActionExecutor
 from agent.reconciler.loop import Reconciler
-from agent.reconciler.observe import SpaceGuard
 from agent.reconciler.own_node import OwnNode
+from agent.reconciler.space_guard import SpaceGuard
 from agent.reconciler.status_writer import StatusWriter
 from agent.server.app import AgentState, build_app
 from agent.server.metrics import build_registry

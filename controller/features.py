@@ -121,7 +121,7 @@ def _nodes(replica: Replica) -> Controller[Any]:
     reconciler = NodeReconciler(
         NodeObserver(cluster, replica.kube, replica.live, settings.store_root, replica.devices, replica.offers),
         NodeActor(replica.kube),
-        EvictionRecorder(replica.events, EvictionMetrics(replica.metrics.registry).evict),
+        EvictionRecorder(replica.events, EvictionMetrics(replica.metrics.registry).count_eviction),
         replica.now,
         RemovalTiming(settings.drain_seconds, settings.drain_seconds, settings.eviction_idle_seconds),
         granted=replica.granted,
@@ -146,8 +146,8 @@ def _claims(replica: Replica) -> Controller[Any]:
 
 
 def _models(replica: Replica) -> Controller[Any]:
-    upstream_of, period_s = replica.resolver.upstream_of, replica.settings.drift_check_seconds
-    drift = DriftChecker(upstream_of, period_s, replica.clock, replica.manager.enqueue)
+    read_upstream, period_s = replica.resolver.read_upstream_revision, replica.settings.drift_check_seconds
+    drift = DriftChecker(read_upstream, period_s, replica.clock, replica.manager.enqueue)
     reconciler = ModelReconciler(
         ModelObserver(replica.cluster, replica.resolver, replica.progress, drift),
         replica.model_actor,

@@ -7,13 +7,13 @@ import re
 
 import msgspec
 
-from shared.unreadable import UNREADABLE
+from shared.decode_errors import DECODE_ERRORS
 
 MAX_BYTES = 4096
 PROGRESS_PORT = 9470  # on which the Job's pod serves its progress
 NEEDS_ACTION = 3  # exit code if another attempt cannot help
 _MAX_MESSAGE = 1024
-_MOST_BYTES = 2**50
+_MAX_BYTES = 2**50
 _REASON = re.compile(r"[A-Z][A-Za-z]{0,62}", re.ASCII)
 _REVISION = re.compile(r"[\x21-\x7e]{1,128}", re.ASCII)
 
@@ -56,7 +56,7 @@ def decode_report(text: str) -> DownloadReport:
         raise ValueError(f"it has more than {MAX_BYTES} bytes")
     try:
         report = msgspec.json.decode(text, type=DownloadReport)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise ValueError(f"it was not written by `larder fill`: {error}") from error
     if bool(report.revision) == bool(report.reason):
         raise ValueError("it must have a revision or a reason, and not both")
@@ -64,7 +64,7 @@ def decode_report(text: str) -> DownloadReport:
         raise ValueError("its reason is not a CamelCase word")
     if report.revision and not _REVISION.fullmatch(report.revision):
         raise ValueError("its revision is not printable ASCII without spaces, or too long")
-    if not all(0 <= size <= _MOST_BYTES for size in (report.downloaded_bytes, report.reused_bytes)):
+    if not all(0 <= size <= _MAX_BYTES for size in (report.downloaded_bytes, report.reused_bytes)):
         raise ValueError("its numbers of bytes are negative or too large")
     return msgspec.structs.replace(report, message=_plain(report.message))
 

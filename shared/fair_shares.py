@@ -1,6 +1,6 @@
 """How namespaces share what is limited: each may use as much as it leaves free. No input or output."""
 
-MOST_UPDATING = 8  # models of one namespace beyond its share, while they are updated
+MAX_UPDATING = 8  # models of one namespace beyond its share, while they are updated
 # cluster-scoped models may use four times what they leave free, a namespace only as much as it leaves free
 _CLUSTER_WEIGHT = 4
 

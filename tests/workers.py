@@ -60,7 +60,7 @@ TOGETHER = ("tests/e2e", "tests/chart", "tests/integration/extender", "tests/int
 # Tests on nodes keep two cores busy, so running more of them at a time only makes each slower. Those of _SYSTEM mostly
 # wait, so they run beside the others from the start, on the remaining workers.
 ON_NODES = ("tests/e2e", "tests/chart")
-MOST_ON_NODES = 4
+MAX_ON_NODES = 4
 WITHOUT_CLUSTER = (
     "tests/conformance/admission",
     "tests/conformance/sources",
@@ -111,11 +111,11 @@ def kinds_for(worker: int) -> tuple[Kind, ...]:
     Half of the workers start other clusters late or never, and the other half that of _SYSTEM: each cluster costs
     processor time until the end.
     """
-    if worker < MOST_ON_NODES // 2:
+    if worker < MAX_ON_NODES // 2:
         return Kind.NODES, Kind.SYSTEM, Kind.CLUSTER, Kind.LIGHT
-    if worker < MOST_ON_NODES:
+    if worker < MAX_ON_NODES:
         return Kind.NODES, Kind.CLUSTER, Kind.SYSTEM, Kind.LIGHT
-    if worker == MOST_ON_NODES:
+    if worker == MAX_ON_NODES:
         return Kind.LIGHT, Kind.CLUSTER, Kind.SYSTEM
     return Kind.SYSTEM, Kind.CLUSTER, Kind.LIGHT
 

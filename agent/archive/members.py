@@ -12,8 +12,8 @@ from shared.errors import TooManyFiles, UnsafePath
 from shared.paths import check_path
 
 _SET_ID_BITS = 0o6000
-_MOST_BYTES = 2**62  # the API server's integers end soon after
-_MOST_LINKS = 40
+_MAX_BYTES = 2**62  # the API server's integers end soon after
+_MAX_LINKS = 40
 _LONGEST_TARGET = 1024  # the same as for names
 _HERE = re.compile(r"^(?:\./+)+|^\.$")
 
@@ -126,7 +126,7 @@ def decide_members(
             totals.bytes += entry.size
         else:
             links[path] = _target_of(entry, path)
-        if totals.bytes > _MOST_BYTES:
+        if totals.bytes > _MAX_BYTES:
             raise UnsafePath(f"the archive declares more bytes, up to {path!r}, than any disk can hold; recreate it")
         if totals.bytes > limits.bytes:
             raise Oversize(totals.bytes)
@@ -218,7 +218,7 @@ def _describe(name: Name) -> str:
 
 def _alias(path: str, links: Mapping[str, str], sizes: Mapping[str, int]) -> Member:
     target = path
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         target = links[target]
         if target in sizes:
             return Member(path, sizes[target], target)

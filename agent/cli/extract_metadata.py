@@ -16,7 +16,7 @@ from shared.sources.local.beneath import Beneath
 
 _RETRY = 1  # the Job's next attempt may succeed
 _CLAIM = "the claim"
-_MOST_REMARK = 512  # characters, which leaves space for the metadata
+_MAX_REMARK = 512  # characters, which leaves space for the metadata
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -71,7 +71,7 @@ def read_claim(root: str, path: str, on_found: Callable[[], object] = lambda: No
     try:
         on_found()
         files = _files(root, path, descriptor)
-        return Reading(metadata=read_metadata(files), message=remark_on(files)[:_MOST_REMARK]), False
+        return Reading(metadata=read_metadata(files), message=remark_on(files)[:_MAX_REMARK]), False
     except LarderError as error:
         return _failed(error), error.retryable
     finally:

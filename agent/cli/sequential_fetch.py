@@ -18,7 +18,7 @@ from pathlib import Path
 from agent.cli.standalone_fetch import Outcome, refuse_fetched_pickles, resolve_revision, wait_or_stop
 from agent.cli.target import is_up_to_date, safe_path
 from agent.store.disk import translated
-from agent.store.verify import Check, verification
+from agent.store.verify import FileHasher, verification
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
 from agent.transfer.receive import DownloadContext, Stopped, receive_in_order
@@ -122,11 +122,11 @@ class SequentialFetch:
         path = safe_path(self.target, file.path)
         if file.digest and is_up_to_date(path, file, "", self.progress.count_present):
             return
-        written = _WrittenFile(path, Check(file, sha256=False))
+        written = _WrittenFile(path, FileHasher(file, sha256=False))
         try:
             with written:
                 self._receive(file, written, buffer)
-            written.check.verify()
+            written.hasher.verify()
         except BaseException:
             self.progress.count_present(-written.size_bytes)
             with suppress(OSError):  # the next attempt removes it
@@ -161,8 +161,8 @@ class SequentialFetch:
 class _WrittenFile:
     """A file written from start to end; use as a context manager. On a mounted bucket, it exists once closed."""
 
-    def __init__(self, path: Path, check: Check) -> None:
-        self.check, self.size_bytes = check, 0
+    def __init__(self, path: Path, hasher: FileHasher) -> None:
+        self.hasher, self.size_bytes = hasher, 0
         self._path, self._descriptor = path, -1
 
     def __enter__(self) -> None:
@@ -178,7 +178,7 @@ class _WrittenFile:
         with translated(f"writing {self._path}"):
             while done < len(chunk):
                 done += os.write(self._descriptor, chunk[done:])
-        self.check.feed(chunk)
+        self.hasher.feed(chunk)
         self.size_bytes += len(chunk)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:

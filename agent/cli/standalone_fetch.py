@@ -18,8 +18,8 @@ from agent.cli.target import (
     place_files,
     remove_work_directory,
 )
+from agent.store.content_keys import keys_by_path
 from agent.store.download_plan import DownloadPlan
-from agent.store.identity import keys_by_path
 from agent.store.snapshot import source_file
 from agent.store.store import Store
 from agent.store.verify import verification
@@ -35,7 +35,7 @@ from shared.sources.for_commands import POLICY
 from shared.sources.port import Source
 from shared.sources.retry import Timing, retry
 
-_MOST_CHANGES = 2
+_MAX_CHANGES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ class StandaloneFetch:
         # One store for all attempts: its locks make the next attempt wait for threads of the previous one that still
         # write a file to the disk.
         with closing(Store.open(self.layout.target / WORK_DIRECTORY)) as store:
-            store.sweep()
+            store.recover()
             outcome = self._fetch_until_unchanged(listing, store)
         remove_work_directory(self.layout.target)
         return outcome
 
     def _fetch_until_unchanged(self, listing: _Listing, store: Store) -> Outcome:
-        for _ in range(_MOST_CHANGES):
+        for _ in range(_MAX_CHANGES):
             try:
                 return self._fetch(listing, store)
             except SourceChanged as error:

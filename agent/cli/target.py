@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.store.disk import translated
 from agent.store.snapshot import MTIME_NS
-from agent.store.verify import Check
+from agent.store.verify import FileHasher
 from shared.errors import DigestMismatch, StoreFailure, UnsafePath
 from shared.manifest import File, Manifest, check_files
 
@@ -146,13 +146,13 @@ def safe_path(target: Path, name: str) -> Path:
 
 
 def _matches_digest(path: Path, file: File, count: Callable[[int], None]) -> bool:
-    check, buffer = Check(file, sha256=False), memoryview(bytearray(_BUFFER_BYTES))
+    hasher, buffer = FileHasher(file, sha256=False), memoryview(bytearray(_BUFFER_BYTES))
     with path.open("rb", buffering=0) as opened:
         while size := opened.readinto(buffer):
-            check.feed(buffer[:size])
+            hasher.feed(buffer[:size])
             count(size)
     with suppress(DigestMismatch):
-        check.verify()
+        hasher.verify()
         return True
     count(-file.size)
     return False

@@ -29,7 +29,7 @@ from shared.kube.errors import KubeError
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _SETTLE_S = 2.0  # models change in bursts, and each write of a Node wakes the scheduler
-_MOST_STEPS = 4  # two annotations, the status, and the record once resources are removed
+_MAX_STEPS = 4  # two annotations, the status, and the record once resources are removed
 _BACKOFF = Backoff(first_s=1, cap_s=300)
 NOT_APPLIED = "DevicesNotApplied"
 
@@ -80,7 +80,7 @@ class Advertiser:
         combined = combine(self.node_name, answers.offers, unknown)
         self._note_overruled(node, combined.info)
         observation = DeviceObservation(node, combined.info, self.prefixes, self._overruled)
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             actions = decide(observation)
             if not actions:
                 self._written = wanted_resources(observation)

@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from agent.devices.plugin import Allocated
+from shared.decode_errors import DECODE_ERRORS
 from shared.devices.annotation import node_info_from
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
-from shared.unreadable import UNREADABLE
 
 NAME = "example"
 MAX_FILE_BYTES = 256 * 1024
@@ -55,7 +55,7 @@ def fill_from(text: bytes, node_info: NodeInfo) -> None:
         raise ValueError(f"the file of example devices has more than {MAX_FILE_BYTES} bytes")
     try:
         values = msgspec.json.decode(text)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise ValueError(f"the file of example devices is not JSON: {error}") from None
     if not isinstance(values, Mapping) or (unknown := sorted(values.keys() - _KEYS)):
         what = ", ".join(unknown) if isinstance(values, Mapping) else "no JSON object"

@@ -6,11 +6,11 @@ from typing import Any, assert_never
 import msgspec
 
 from agent.devices.decide import RECORD, AdvertisedNode, DeviceAction, WriteNodeAnnotations, WriteNodeStatus
+from shared.decode_errors import DECODE_ERRORS
 from shared.devices.annotation import ANNOTATION
 from shared.kube.errors import Malformed
 from shared.kube.objects import Object
 from shared.kube.transport import MERGE_PATCH, Kube
-from shared.unreadable import UNREADABLE
 
 
 class _NodeStatus(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class DevicesOfNode:
 def _node(body: bytes) -> AdvertisedNode:
     try:
         node = msgspec.json.decode(body, type=_NodeWithStatus)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise Malformed(f"the API server's response for the agent's Node is malformed: {error}") from error
     annotations, status = node.metadata.annotations, node.status
     return AdvertisedNode(

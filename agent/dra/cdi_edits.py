@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent.dra.devices import HeldModel
+from agent.dra.devices import DiskSnapshot
 from shared.dra import AllocatedDevice
 from shared.json_object import Json
 
@@ -39,7 +39,7 @@ class PreparedDevice:
 
     allocated: AllocatedDevice
     cdi_name: str
-    model: HeldModel | None
+    model: DiskSnapshot | None
     suffix: str
     plugin_edits: PluginEdits = _NO_EDITS
 
@@ -52,7 +52,7 @@ class PreparedDevice:
 def prepared_devices(
     uid: str,
     results: Sequence[AllocatedDevice],
-    models: Mapping[str, HeldModel],
+    models: Mapping[str, DiskSnapshot],
     plugin_edits: Mapping[int, PluginEdits],
 ) -> list[PreparedDevice]:
     """Return a claim's devices in allocation order; each gets a unique name, even if other claims share the device."""

@@ -11,7 +11,7 @@ import structlog
 from agent.dra.allow_list import AllowList, check_allowed
 from agent.dra.cdi_edits import PluginEdits, PreparedDevice, cdi_file, prepared_devices
 from agent.dra.cdi_files import CdiFiles
-from agent.dra.decide import AllocateRequest, allocate_requests, devices_held, models_of
+from agent.dra.decide import AllocateRequest, allocate_requests, held_devices, models_of
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.observe import PreparationObserver
 from shared.errors import LarderError, StoreFailure
@@ -127,7 +127,7 @@ class PreparedClaims:
     async def _prepare(self, ref: KubeletClaim) -> Sequence[PreparedDevice]:
         """Prepare a claim; the caller holds its lock."""
         view = await self.observer.view(ref, with_pods=not self.allowed.empty)
-        devices = devices_held(view)
+        devices = held_devices(view)
         models = models_of(view, devices)
         plugin_edits: dict[int, PluginEdits] = {}
         if not self.allowed.empty:  # an empty list allows nothing, so no plugin is asked

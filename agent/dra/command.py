@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from agent.dra.driver import Driver
 from agent.dra.node_events import NodeEvents
-from agent.dra.plugins import NodePlugins, device_plugins
+from agent.dra.plugin_allocator import PluginAllocator, device_plugins
 from agent.dra.settings import DraSettings, read_settings
 from agent.linux.malloc import use_one_arena
 from shared.errors import LarderError
@@ -50,6 +50,6 @@ async def _run(settings: DraSettings) -> None:
     _LOG.info("dra_started", node=settings.node_name, store=str(settings.root))
     async with connect(settings.kubeconfig, settings.service_account, "larder-dra") as kube:
         timeout_s = settings.device_timeout_seconds
-        plugins = NodePlugins(lambda: device_plugins(settings.example_devices, timeout_s))
+        plugins = PluginAllocator(lambda: device_plugins(settings.example_devices, timeout_s))
         await Driver(settings, kube, plugins, NodeEvents(kube, settings.node_name).report).run(stop)
     _LOG.info("dra_stopped", node=settings.node_name)

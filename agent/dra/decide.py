@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.dra.claim_containers import containers_of
-from agent.dra.devices import HeldModel
+from agent.dra.devices import DiskSnapshot
 from agent.dra.errors import PrepareRefused
 from agent.dra.kubelet_claim import KubeletClaim
 from shared.api.model_node import Entry, EntryState
@@ -35,7 +35,7 @@ class PreparationView:
     claim: ResourceClaim | None
     pods: Sequence[ReadOnlyJson]
     entries: Mapping[tuple[str, str], Entry]
-    held: Mapping[str, HeldModel]
+    held: Mapping[str, DiskSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class AllocateRequest:
     container_info: ContainerInfo
 
 
-def devices_held(view: PreparationView) -> Sequence[AllocatedDevice]:
+def held_devices(view: PreparationView) -> Sequence[AllocatedDevice]:
     """Return the devices that the claim holds here. Raises PrepareRefused."""
     if view.claim is None:
         raise PrepareRefused(f"claim {view.ref} no longer exists")
@@ -60,13 +60,13 @@ def devices_held(view: PreparationView) -> Sequence[AllocatedDevice]:
     return found
 
 
-def models_of(view: PreparationView, devices: Sequence[AllocatedDevice]) -> dict[str, HeldModel]:
+def models_of(view: PreparationView, devices: Sequence[AllocatedDevice]) -> dict[str, DiskSnapshot]:
     """Return the snapshots of the devices, by device name. Raises PrepareRefused if the claim may not use one now."""
     names = dict.fromkeys(each.device for each in devices if each.device != FETCH_DEVICE)
     return {name: _usable(view, name) for name in names}
 
 
-def _usable(view: PreparationView, device: str) -> HeldModel:
+def _usable(view: PreparationView, device: str) -> DiskSnapshot:
     model = view.held.get(device)
     if model is None:
         raise PrepareRefused(f"device {device}: its model is no longer on node {view.node_name}; {_ELSEWHERE}")

@@ -14,7 +14,7 @@ DAMAGED_TAINT = "larder.dev/damaged"
 
 
 @dataclass(frozen=True, slots=True)
-class HeldModel:
+class DiskSnapshot:
     """A complete snapshot on disk; usable while no file is `damaged`.
 
     `architecture` and `parameters` are empty if the files do not state them, or have not been read.
@@ -44,17 +44,17 @@ class HeldModel:
 class ModelDevice:
     """A model that claims can hold; a device with a taint gets no new claims."""
 
-    model: HeldModel
+    model: DiskSnapshot
     taint: str = ""
 
 
-def devices_of(held: Iterable[HeldModel], entries: Mapping[tuple[str, str], Entry]) -> tuple[ModelDevice, ...]:
+def devices_of(held: Iterable[DiskSnapshot], entries: Mapping[tuple[str, str], Entry]) -> tuple[ModelDevice, ...]:
     """Return the devices, sorted by name. Snapshots without an entry in the ModelNode are not offered."""
     listed = (ModelDevice(model, taint_of(model, entries[model.key])) for model in held if model.key in entries)
     return tuple(sorted(listed, key=lambda device: device.model.device))
 
 
-def taint_of(model: HeldModel, entry: Entry) -> str:
+def taint_of(model: DiskSnapshot, entry: Entry) -> str:
     """Return the taint key that keeps new pods from a snapshot, or an empty string."""
     if entry.state != EntryState.PRESENT:
         return LEAVING_TAINT

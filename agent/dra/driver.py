@@ -12,15 +12,15 @@ from agent.dra.cdi_edits import PreparedDevice
 from agent.dra.cdi_files import CdiFiles
 from agent.dra.claims import DeviceAllocator, PreparedClaims
 from agent.dra.devices import DAMAGED_TAINT, LEAVING_TAINT, ModelDevice, devices_of
+from agent.dra.dra_support import DraSupport
 from agent.dra.kubelet_claim import KubeletClaim
+from agent.dra.kubelet_server import DeviceHealth, KubeletServer
 from agent.dra.metrics import DraMetrics
-from agent.dra.node import NodeGate
 from agent.dra.observe import PreparationObserver, entries_of
 from agent.dra.publisher import SlicePublisher
 from agent.dra.settings import DraSettings, parse_allowed
 from agent.dra.slices import PoolOwner
 from agent.dra.snapshots import SnapshotScanner
-from agent.dra.sockets import DeviceHealth, KubeletSockets
 from agent.dra.status_file import READY, StatusFile
 from shared.api.model_node import PATH, ModelNode
 from shared.backoff import Backoff
@@ -57,7 +57,7 @@ class Driver:
     _devices: tuple[ModelDevice, ...] = field(default=(), init=False)
     _owner: PoolOwner = field(default=PoolOwner("", ""), init=False)
     _status: StatusFile = field(init=False)
-    _sockets: KubeletSockets = field(init=False)
+    _sockets: KubeletServer = field(init=False)
     _published: tuple[ModelDevice, ...] = field(default=(), init=False)
     _claims: PreparedClaims = field(init=False)
     _metrics: DraMetrics = field(init=False)
@@ -98,7 +98,7 @@ class Driver:
 
     async def _serve(self, threads: ThreadPoolExecutor) -> None:
         async with asyncio.TaskGroup() as group:
-            self._sockets = KubeletSockets(
+            self._sockets = KubeletServer(
                 self.settings.kubelet,
                 self,
                 on_registered=self._slices_change,
@@ -108,7 +108,7 @@ class Driver:
             alive = group.create_task(self._stay_alive())
             if self.settings.listen:
                 group.create_task(self._serve_health(self.settings.listen))
-            self._owner = await NodeGate(self.kube, self.settings.node_name, self._report).wait()
+            self._owner = await DraSupport(self.kube, self.settings.node_name, self._report).wait()
             scanner = SnapshotScanner(self.settings.root)
             observer = PreparationObserver(self.kube, self._owner.name, self._owner.uid, scanner, threads)
             files = CdiFiles(self.settings.cdi)
@@ -201,11 +201,11 @@ class Driver:
         clock, failures, due_s = asyncio.get_running_loop().time, 0, -math.inf
         while True:
             if clock() >= due_s or self._claims.lost():
-                failures = 0 if await self._restored() else failures + 1
+                failures = 0 if await self._try_restore() else failures + 1
                 due_s = clock() + _RESTORE.delay_s(failures) if failures else math.inf
             await asyncio.sleep(min(self.settings.scan_seconds, max(0.1, due_s - clock())))
 
-    async def _restored(self) -> bool:
+    async def _try_restore(self) -> bool:
         try:
             return await self._claims.restore()
         except LarderError as error:

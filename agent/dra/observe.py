@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agent.dra.decide import PreparationView
-from agent.dra.devices import HeldModel
+from agent.dra.devices import DiskSnapshot
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.snapshots import SnapshotScanner
 from shared.api.model_node import PATH, Entry, ModelNode
@@ -30,11 +30,11 @@ class PreparationObserver:
     node_uid: str
     scanner: SnapshotScanner
     thread: Executor  # with one thread, because scans must not overlap
-    held: Mapping[str, HeldModel] = field(default_factory=dict, init=False)  # without their metadata
+    held: Mapping[str, DiskSnapshot] = field(default_factory=dict, init=False)  # without their metadata
     _reading: asyncio.Task[None] | None = field(default=None, init=False)
-    _checks: dict[str, asyncio.Task[HeldModel | None]] = field(default_factory=dict, init=False)  # by device
+    _checks: dict[str, asyncio.Task[DiskSnapshot | None]] = field(default_factory=dict, init=False)  # by device
 
-    async def scan(self) -> Mapping[str, HeldModel]:
+    async def scan(self) -> Mapping[str, DiskSnapshot]:
         """Read the disk now, and return the snapshots with their metadata.
 
         If reading metadata takes long, this scan returns snapshots without it, and a later one adds it. So one model
@@ -49,7 +49,7 @@ class PreparationObserver:
                 await asyncio.shield(self._reading)
         return {name: self.scanner.described(model) for name, model in held.items()}
 
-    async def _scan(self) -> Mapping[str, HeldModel]:
+    async def _scan(self) -> Mapping[str, DiskSnapshot]:
         self.held = await asyncio.get_running_loop().run_in_executor(self.thread, self.scanner.scan)
         return self.held
 
@@ -71,7 +71,7 @@ class PreparationObserver:
         found = await list_objects(self.kube, RESOURCE_CLAIMS, ResourceClaim)
         return [claim for claim in found if any(claim.models_on(self.node_name))]
 
-    async def _models(self, devices: Collection[str]) -> dict[str, HeldModel]:
+    async def _models(self, devices: Collection[str]) -> dict[str, DiskSnapshot]:
         """Return the current snapshots of these devices."""
         if not set(devices) <= {FETCH_DEVICE, *self.held}:
             await self._scan()  # the device was allocated after the last scan
@@ -79,7 +79,7 @@ class PreparationObserver:
         now = [await self._current(model) for model in known]
         return {model.device: model for model in now if model is not None}
 
-    async def _current(self, model: HeldModel) -> HeldModel | None:
+    async def _current(self, model: DiskSnapshot) -> DiskSnapshot | None:
         """Return a snapshot's current state, or None if it is gone. Concurrent calls for a snapshot share a thread."""
         check = self._checks.get(model.device)
         if check is None or check.done():

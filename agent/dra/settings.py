@@ -10,16 +10,16 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent.dra.allow_list import AllowList, check_patterns
 from agent.server.listen import check_address
+from shared.decode_errors import DECODE_ERRORS
 from shared.kube.access import SERVICE_ACCOUNT
 from shared.log import LogLevel
-from shared.unreadable import UNREADABLE
 
 
 def parse_allowed(text: str) -> AllowList:
     """Return an allow-list. Raises ValueError."""
     try:
         allowed = msgspec.json.decode(text or "{}", type=AllowList)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise ValueError(f"not an allow-list: {error}") from error
     check_patterns(allowed)
     return allowed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import structlog
 
-from agent.dra.devices import HeldModel
+from agent.dra.devices import DiskSnapshot
 from agent.metadata.read_request import COMMAND, SnapshotReadRequest
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
@@ -39,26 +39,26 @@ class SnapshotScanner:
         self._layout = Layout(self.root)
         self._inventory = Inventory(self._layout)
 
-    def scan(self) -> Mapping[str, HeldModel]:
+    def scan(self) -> Mapping[str, DiskSnapshot]:
         """Return the complete snapshots by device name, including damaged ones, without their metadata."""
         found = (
-            HeldModel(s.id, s.revision, str(s.path), s.size, tuple(s.damaged), manifest=s.manifest_digest)
+            DiskSnapshot(s.id, s.revision, str(s.path), s.size, tuple(s.damaged), manifest=s.manifest_digest)
             for s in self._inventory.snapshots()
         )
         return {model.device: model for model in found}
 
-    def current(self, model: HeldModel) -> HeldModel | None:
+    def current(self, model: DiskSnapshot) -> DiskSnapshot | None:
         """Return a snapshot's current state, or None if it is gone."""
         snapshot = read_snapshot(self._layout, Path(model.path))
         return replace(model, damaged=tuple(damaged_paths(self._layout, snapshot))) if snapshot else None
 
-    def described(self, model: HeldModel) -> HeldModel:
+    def described(self, model: DiskSnapshot) -> DiskSnapshot:
         """Return a snapshot with the metadata that has been read."""
         known = self._metadata.get(model.manifest, Metadata())
         architecture = next(iter(known.architectures), known.model_type)
         return replace(model, architecture=architecture, parameters=known.parameters or 0)
 
-    def read_metadata(self, models: Collection[HeldModel]) -> None:
+    def read_metadata(self, models: Collection[DiskSnapshot]) -> None:
         """Read the metadata of these snapshots, once per manifest and in child processes; drop that of all others."""
         digests = {model.manifest for model in models}
         self._metadata = {digest: known for digest, known in self._metadata.items() if digest in digests}
@@ -68,7 +68,7 @@ class SnapshotScanner:
             if due and not model.damaged and model.manifest not in self._metadata:
                 self._read(model)
 
-    def _read(self, model: HeldModel) -> None:
+    def _read(self, model: DiskSnapshot) -> None:
         try:
             reading = Child(COMMAND).read(SnapshotReadRequest(folder=model.path))
         except LarderError as error:

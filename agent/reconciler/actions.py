@@ -22,7 +22,7 @@ class RemoveStartupTaint:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepare:
+class FetchManifest:
     """Fetch the manifest of the entry."""
 
     entry: Entry
@@ -36,7 +36,7 @@ class Reserve:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class DownloadEntry:
     """Download what is missing, verify and commit it.
 
     With `repair`, an existing snapshot is repaired in place.
@@ -47,14 +47,14 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopWork:
     """Stop the work on an entry and keep its verified bytes."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class ReleaseEntry:
     """Release an entry's reservation, and start over if the entry is still wanted."""
 
     key: Key
@@ -70,7 +70,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
+class SkipEntry:
     """Record that the agent does not handle this entry, because its model is on a PersistentVolumeClaim."""
 
     entry: Entry
@@ -84,5 +84,14 @@ class ReadSnapshotMetadata:
 
 
 Action: TypeAlias = (
-    ChangeLabels | RemoveStartupTaint | Prepare | Reserve | Start | Stop | Forget | Remove | Skip | ReadSnapshotMetadata
+    ChangeLabels
+    | RemoveStartupTaint
+    | FetchManifest
+    | Reserve
+    | DownloadEntry
+    | StopWork
+    | ReleaseEntry
+    | Remove
+    | SkipEntry
+    | ReadSnapshotMetadata
 )

@@ -6,23 +6,23 @@ from itertools import islice
 from agent.reconciler.actions import (
     Action,
     ChangeLabels,
-    Forget,
-    Prepare,
+    DownloadEntry,
+    FetchManifest,
     ReadSnapshotMetadata,
+    ReleaseEntry,
     Remove,
     Reserve,
-    Skip,
-    Start,
-    Stop,
+    SkipEntry,
+    StopWork,
 )
 from agent.reconciler.entry_order import by_rank, by_turn
 from agent.reconciler.labels import is_closed_to_pods, label_changes
 from agent.reconciler.observation import (
-    Fetching,
+    Downloading,
+    FetchingManifest,
     Key,
+    ManifestFetched,
     Observation,
-    Prepared,
-    Preparing,
     Removed,
     Removing,
     Reserved,
@@ -34,8 +34,8 @@ from agent.reconciler.startup_taint import startup_taint_dues_s, startup_taint_r
 from shared.api.model_node import Entry, EntryState, ModelNode
 from shared.names import snapshot_label
 
-_MOST_PREPARING = 4  # concurrently: the controller's API rate-limits each node, and a manifest may have 16 MiB
-MOST_REMOVING = 4  # concurrently: each takes a thread, possibly for minutes
+_MAX_PREPARING = 4  # concurrently: the controller's API rate-limits each node, and a manifest may have 16 MiB
+MAX_REMOVING = 4  # concurrently: each takes a thread, possibly for minutes
 
 
 def decide(observation: Observation) -> list[Action]:
@@ -50,7 +50,9 @@ def decide(observation: Observation) -> list[Action]:
         actions += _preparations(observation)
         actions += _reservations(observation)
         actions += _starts(observation)
-        actions += [Skip(e) for e in observation.entries.values() if is_on_pvc(e) and e.key not in observation.skipped]
+        actions += [
+            SkipEntry(e) for e in observation.entries.values() if is_on_pvc(e) and e.key not in observation.skipped
+        ]
         actions += _metadata_readings(observation)
     if removal := startup_taint_removal(observation):
         actions.append(removal)
@@ -76,26 +78,30 @@ def _stops(observation: Observation) -> Iterator[Action]:
 def _stop_or_reset(key: Key, work: Work, entry: Entry | None, observation: Observation) -> Iterator[Action]:
     wanted = entry is not None and is_present(entry)
     match work:
-        case Fetching(stopping=True) | Removing():
+        case Downloading(stopping=True) | Removing():
             return
         case Removed():
             if entry is None or entry.state != EntryState.ABSENT or key in observation.held:  # files have reappeared
-                yield Forget(key)
-        case Fetching() | Preparing() if entry is None or not wanted or not _may_continue(entry, work, observation):
-            yield Stop(key)
-        case Prepared() | Reserved() if entry is None or not wanted or not _still_needed(entry, work, observation):
-            yield Forget(key)
+                yield ReleaseEntry(key)
+        case Downloading() | FetchingManifest() if (
+            entry is None or not wanted or not _may_continue(entry, work, observation)
+        ):
+            yield StopWork(key)
+        case ManifestFetched() | Reserved() if (
+            entry is None or not wanted or not _still_needed(entry, work, observation)
+        ):
+            yield ReleaseEntry(key)
         case _:
             return
 
 
-def _may_continue(entry: Entry, work: Fetching | Preparing, observation: Observation) -> bool:
+def _may_continue(entry: Entry, work: Downloading | FetchingManifest, observation: Observation) -> bool:
     if work.manifest != entry.manifest:
         return False
-    return isinstance(work, Preparing) or entry.granted or entry.key in observation.held
+    return isinstance(work, FetchingManifest) or entry.granted or entry.key in observation.held
 
 
-def _still_needed(entry: Entry, work: Prepared | Reserved, observation: Observation) -> bool:
+def _still_needed(entry: Entry, work: ManifestFetched | Reserved, observation: Observation) -> bool:
     return work.manifest == entry.manifest and not observation.is_intact(entry.key, entry.manifest)
 
 
@@ -104,7 +110,7 @@ def _removals(observation: Observation, node: ModelNode) -> Iterator[Action]:
 
     An entry is removed only if its state is explicitly Absent and no label of the Node attracts pods to its snapshot.
     """
-    free = MOST_REMOVING - sum(isinstance(w, Removing) for w in observation.works.values())
+    free = MAX_REMOVING - sum(isinstance(w, Removing) for w in observation.works.values())
     due = (entry for entry in node.spec.entries if _may_remove(observation, entry))
     for entry in islice(due, max(free, 0)):
         yield Remove(entry, node.metadata.uid, node.metadata.generation)
@@ -117,24 +123,26 @@ def _may_remove(observation: Observation, entry: Entry) -> bool:
 
 
 def _preparations(observation: Observation) -> Iterator[Action]:
-    free = _MOST_PREPARING - sum(isinstance(w, Preparing) for w in observation.works.values())
+    free = _MAX_PREPARING - sum(isinstance(w, FetchingManifest) for w in observation.works.values())
     due = [
         e for e in _missing(observation) if e.key not in observation.works and e.manifest and not observation.blocked(e)
     ]
-    yield from (Prepare(entry) for entry in by_turn(observation, due, Preparing)[: max(free, 0)])
+    yield from (FetchManifest(entry) for entry in by_turn(observation, due, FetchingManifest)[: max(free, 0)])
 
 
 def _reservations(observation: Observation) -> Iterator[Action]:
     for entry in by_rank(observation, _missing(observation)):
         work = observation.works.get(entry.key)
-        if isinstance(work, Prepared) and work.manifest == entry.manifest and not observation.blocked(entry):
+        if isinstance(work, ManifestFetched) and work.manifest == entry.manifest and not observation.blocked(entry):
             yield Reserve(entry)
 
 
 def _starts(observation: Observation) -> Iterator[Action]:
-    free = observation.slots - sum(isinstance(w, Fetching) for w in observation.works.values())
+    free = observation.slots - sum(isinstance(w, Downloading) for w in observation.works.values())
     ready = [e for e in _missing(observation) if _may_start(observation, e)]
-    yield from (Start(e, e.key in observation.held) for e in by_turn(observation, ready, Fetching)[: max(free, 0)])
+    yield from (
+        DownloadEntry(e, e.key in observation.held) for e in by_turn(observation, ready, Downloading)[: max(free, 0)]
+    )
 
 
 def _may_start(observation: Observation, entry: Entry) -> bool:

@@ -3,14 +3,16 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from agent.reconciler.observation import Fetching, Observation, Preparing
+from agent.reconciler.observation import Downloading, FetchingManifest, Observation
 from shared.api.model_node import Entry
 from shared.names import namespace_of
 
 _CLUSTER_SHARE = 4  # cluster-scoped models get this many turns for each turn of a namespace
 
 
-def by_turn(observation: Observation, entries: Iterable[Entry], step: type[Preparing | Fetching]) -> list[Entry]:
+def by_turn(
+    observation: Observation, entries: Iterable[Entry], step: type[FetchingManifest | Downloading]
+) -> list[Entry]:
     """Return the entries in the order in which they take the step: damaged ones first, then round-robin by namespace.
 
     Within a namespace, entries that a pod on the node waits for go first, then those of higher priority, then those

@@ -12,21 +12,21 @@ from agent.controller_client import ControllerClient
 from agent.reconciler.actions import (
     Action,
     ChangeLabels,
-    Forget,
-    Prepare,
+    DownloadEntry,
+    FetchManifest,
     ReadSnapshotMetadata,
+    ReleaseEntry,
     Remove,
     RemoveStartupTaint,
     Reserve,
-    Skip,
-    Start,
-    Stop,
+    SkipEntry,
+    StopWork,
 )
 from agent.reconciler.downloads import Downloads
 from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.metadata_reader import SnapshotMetadataReader
-from agent.reconciler.observation import Fetching, Key, Prepared, Preparing, Removing, Work
+from agent.reconciler.observation import Downloading, FetchingManifest, Key, ManifestFetched, Removing, Work
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
 from agent.reconciler.state_cache import StateCache
@@ -74,20 +74,20 @@ class ActionExecutor:
         match action:
             case ChangeLabels() | RemoveStartupTaint():
                 await self._change_node(action)
-            case Prepare(entry):
-                self._begin(entry.key, Preparing(entry.manifest), partial(self._prepare, entry))
+            case FetchManifest(entry):
+                self._begin(entry.key, FetchingManifest(entry.manifest), partial(self._prepare, entry))
             case Reserve(entry):
                 await self.reservations.reserve(entry)
-            case Start(entry, repair):
-                self._begin(entry.key, Fetching(entry.manifest), self.downloads.start(entry, repair=repair))
-            case Stop(key):
+            case DownloadEntry(entry, repair):
+                self._begin(entry.key, Downloading(entry.manifest), self.downloads.start(entry, repair=repair))
+            case StopWork(key):
                 self._stop(key)
-            case Forget(key):
+            case ReleaseEntry(key):
                 self.cache.works.pop(key, None)
                 await self.reservations.release(key)
             case Remove(entry):
                 self._begin(entry.key, Removing(), partial(self.removals.remove, action))
-            case Skip(entry):
+            case SkipEntry(entry):
                 self._skip(entry)
             case ReadSnapshotMetadata(entry):
                 self.metadata_reader.start(entry)
@@ -132,17 +132,17 @@ class ActionExecutor:
             self.cache.works.pop(entry.key, None)
             self.failures.record(entry, error, transient=error.retryable)
         else:
-            self.cache.works[entry.key] = Prepared(entry.manifest)
+            self.cache.works[entry.key] = ManifestFetched(entry.manifest)
             if self.cache.unfinished_to_keep() is not None:  # with all manifests, other unfinished files can go
                 self.cache.retry_shortages(self.clock())
 
     def _stop(self, key: Key) -> None:
         """Stop the work on an entry, unless it has ended since the decision."""
         match self.cache.works.get(key):
-            case Fetching() as work:
+            case Downloading() as work:
                 self.cache.works[key] = replace(work, stopping=True)
                 self.downloads.stop(key)
-            case Preparing():
+            case FetchingManifest():
                 self.cache.works.pop(key)
                 if task := self._tasks.get(key):
                     task.cancel()
@@ -163,9 +163,9 @@ class ActionExecutor:
                 self.taint_remover.schedule_retry(InternalError.__name__, f"{type(error).__name__}: {error}")
             case ReadSnapshotMetadata():
                 self.errors.note(part, error)
-            case Stop(key) | Forget(key):
+            case StopWork(key) | ReleaseEntry(key):
                 await self._fail(part, key, error)
-            case Prepare(entry) | Reserve(entry) | Start(entry) | Remove(entry) | Skip(entry):
+            case FetchManifest(entry) | Reserve(entry) | DownloadEntry(entry) | Remove(entry) | SkipEntry(entry):
                 await self._fail(part, entry.key, error)
             case _:
                 assert_never(action)

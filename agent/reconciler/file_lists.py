@@ -9,13 +9,13 @@ from agent.store.list_size import ListSize
 from shared.errors import TooManyFilesOnNode
 
 DEFAULT_BYTES = 512 * 2**20
-_MOST_BYTES = 2 * 2**30  # scans take seconds of CPU time with this much
+_MAX_BYTES = 2 * 2**30  # scans take seconds of CPU time with this much
 _MEMORY_SHARE = 2
 
 
 def capacity_bytes(memory_bytes: int) -> int:
     """Return how much of an agent's memory limit lists of files may take; the limit is 0 if it is unknown."""
-    return min(memory_bytes // _MEMORY_SHARE, _MOST_BYTES) or DEFAULT_BYTES
+    return min(memory_bytes // _MEMORY_SHARE, _MAX_BYTES) or DEFAULT_BYTES
 
 
 class FileLists:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.reconciler.observation import (
-    Fetching,
+    Downloading,
     HeldSnapshot,
     Key,
     Observation,
@@ -62,7 +62,7 @@ def _fetching(observation: Observation) -> Iterator[str]:
     """
     for entry in filter(is_present, observation.entries.values()):
         work = observation.works.get(entry.key)
-        runs = isinstance(work, Fetching) and work.has_received and not work.stopping
+        runs = isinstance(work, Downloading) and work.has_received and not work.stopping
         if runs and entry.granted and entry.key not in observation.held:
             yield fetching_label(*entry.key)
 

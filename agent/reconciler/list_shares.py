@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from agent.reconciler.observation import Key
 from agent.store.list_size import ListSize
-from shared.fair_shares import MOST_UPDATING, is_fair
+from shared.fair_shares import MAX_UPDATING, is_fair
 from shared.names import namespace_of
 from shared.quantity import format_bytes
 
@@ -54,7 +54,7 @@ def _is_update(held: HeldLists, key: Key, size: ListSize, models: Mapping[str, i
     """Return whether this replaces the only other revision of its model, and no more than a few others do the same."""
     before = [used for (identity, _), used in held.snapshots.items() if identity == key[0]]
     is_first = models.get(key[0]) == len(before) == 1
-    return is_first and size.memory_bytes <= before[0] and sum(n > 1 for n in models.values()) < MOST_UPDATING
+    return is_first and size.memory_bytes <= before[0] and sum(n > 1 for n in models.values()) < MAX_UPDATING
 
 
 def _refusal(size: ListSize, others: str, capacity: int) -> str:

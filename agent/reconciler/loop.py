@@ -15,8 +15,9 @@ from agent.reconciler.decide import decide, next_due_s
 from agent.reconciler.executor import ActionExecutor
 from agent.reconciler.labels import label_changes
 from agent.reconciler.observation import Observation
-from agent.reconciler.observe import Scanner, observe
+from agent.reconciler.observe import observe
 from agent.reconciler.own_node import OwnNode
+from agent.reconciler.scanner import Scanner
 from agent.reconciler.state_cache import Space, StateCache
 from agent.reconciler.status import entry_statuses, node_conditions
 from agent.reconciler.status_writer import StatusWriter
@@ -107,7 +108,7 @@ class Reconciler:
 
     async def prepare(self) -> None:
         """Read the Node and the disk, which every decision needs."""
-        await asyncio.get_running_loop().run_in_executor(self.threads, self.store.sweep)
+        await asyncio.get_running_loop().run_in_executor(self.threads, self.store.recover)
         await self.scanner.read()
         failures = 0
         while not self.cache.node.uid:

@@ -36,14 +36,14 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Preparing:
+class FetchingManifest:
     """The manifest is being fetched."""
 
     manifest: str
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class ManifestFetched:
     """The manifest is available; nothing is reserved."""
 
     manifest: str
@@ -57,7 +57,7 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetching:
+class Downloading:
     """A download is running.
 
     `retrying` is the failure that it is currently retrying; `has_received` tells whether any bytes have arrived.
@@ -85,18 +85,18 @@ class Removed:
 # An entry's work. Arrows name the action that starts a step, or what ends it. Without a box, an entry has no work:
 # it is complete, waits for its next attempt, or is not wanted.
 #
-#     Prepare  ┌───────────┐ manifest ┌──────────┐ Reserve ┌──────────┐ Start ┌──────────┐ complete
-#   ──────────▶│ Preparing │─────────▶│ Prepared │────────▶│ Reserved │──────▶│ Fetching │──────────▶
-#              └───────────┘          └──────────┘         └──────────┘       └──────────┘
-#          Stop or failure │   Forget │ ▲ does not  Forget │         Stop or failure │
-#                          ▼          ▼ └── fit            ▼                         ▼
+#  FetchManifest ┌──────────────────┐  ┌─────────────────┐ Reserve ┌──────────┐ DownloadEntry ┌─────────────┐ complete
+#   ────────────▶│ FetchingManifest │─▶│ ManifestFetched │────────▶│ Reserved │──────────────▶│ Downloading │──────────▶
+#                └──────────────────┘  └─────────────────┘         └──────────┘               └─────────────┘
+#    StopWork or failure │    ReleaseEntry │ ▲ does not   ReleaseEntry │        StopWork or failure │
+#                        ▼                 ▼ └── fit                   ▼                            ▼
 #
-#     Remove   ┌──────────┐ files are gone  ┌─────────┐ Forget: files have reappeared, or the entry is dropped
+#     Remove   ┌──────────┐ files are gone  ┌─────────┐ ReleaseEntry: files have reappeared, or the entry is dropped
 #   ──────────▶│ Removing │────────────────▶│ Removed │──────────▶
 #              └──────────┘                 └─────────┘
 #      failure │
 #              ▼
-Work: TypeAlias = Preparing | Prepared | Reserved | Fetching | Removing | Removed
+Work: TypeAlias = FetchingManifest | ManifestFetched | Reserved | Downloading | Removing | Removed
 
 
 @dataclass(frozen=True, slots=True)

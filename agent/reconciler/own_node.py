@@ -8,10 +8,10 @@ import msgspec
 
 from agent.reconciler.labels import own_labels
 from agent.reconciler.startup_taint import is_startup_taint
+from shared.decode_errors import DECODE_ERRORS
 from shared.kube.errors import Conflict, Malformed, Refused
 from shared.kube.objects import Object
 from shared.kube.transport import MERGE_PATCH, Kube
-from shared.unreadable import UNREADABLE
 
 _INVALID = 422
 
@@ -90,7 +90,7 @@ class OwnNode:
 def _decoded(body: bytes) -> _NodeWithTaints:
     try:
         return msgspec.json.decode(body, type=_NodeWithTaints)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise Malformed(f"the API server's response for the agent's Node is malformed: {error}") from error
 
 

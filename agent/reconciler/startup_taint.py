@@ -5,7 +5,7 @@ from math import inf, isfinite
 from typing import Any
 
 from agent.reconciler.actions import RemoveStartupTaint
-from agent.reconciler.observation import Failure, Fetching, Observation, is_present
+from agent.reconciler.observation import Downloading, Failure, Observation, is_present
 from shared.api.model_node import Entry
 from shared.names import namespace_of
 
@@ -72,7 +72,7 @@ def _missing(observation: Observation) -> Iterator[Entry]:
 def _lasting_failure(entry: Entry, observation: Observation) -> Failure | None:
     """Return the failure that keeps an entry away; None while its bytes arrive."""
     match observation.works.get(entry.key):
-        case Fetching(has_received=True):
+        case Downloading(has_received=True):
             return None
         case _:
             return observation.failure(entry)

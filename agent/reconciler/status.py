@@ -7,12 +7,12 @@ import msgspec
 from agent.reconciler.labels import is_closed_to_pods
 from agent.reconciler.observation import (
     Cause,
+    Downloading,
     Failure,
-    Fetching,
+    FetchingManifest,
     HeldSnapshot,
+    ManifestFetched,
     Observation,
-    Prepared,
-    Preparing,
     Removed,
     Removing,
     Reserved,
@@ -32,8 +32,8 @@ _LONGEST_MESSAGE = 2000
 # Failures that a retry resolves before any byte arrives: there is space now, or the source was resolved again.
 _RESOLVED_EARLY = frozenset((InsufficientStorage.__name__, SourceChanged.__name__, TooManyFilesOnNode.__name__))
 _SHORTER_MESSAGES = (500, 200, 80, 0)
-_MOST_UNLISTED = 500  # the controller handles a hundred at a time; the rest are reported after those
-_MOST_BYTES = 384 * 1024  # of a status, so that the object, with its spec, stays below 1 MiB
+_MAX_UNLISTED = 500  # the controller handles a hundred at a time; the rest are reported after those
+_MAX_BYTES = 384 * 1024  # of a status, so that the object, with its spec, stays below 1 MiB
 
 
 def entry_statuses(observation: Observation) -> list[EntryStatus]:
@@ -41,17 +41,17 @@ def entry_statuses(observation: Observation) -> list[EntryStatus]:
     entries = observation.entries
     reported = [_with_space(s, e, observation) for e in entries.values() if (s := _entry_status(e, observation))]
     unlisted = sorted(key for key in observation.held if key not in entries)
-    return reported + [_unlisted(key, observation) for key in unlisted[:_MOST_UNLISTED]]
+    return reported + [_unlisted(key, observation) for key in unlisted[:_MAX_UNLISTED]]
 
 
 def fit_size(status: ModelNodeStatus) -> ModelNodeStatus:
     """Return the status within its size limit: messages are cut as needed, then the last entries lose metadata."""
     for longest in _SHORTER_MESSAGES:
-        if len(msgspec.json.encode(status)) <= _MOST_BYTES:
+        if len(msgspec.json.encode(status)) <= _MAX_BYTES:
             break
         cut = [msgspec.structs.replace(e, message=e.message[:longest]) for e in status.entries]
         status = msgspec.structs.replace(status, entries=cut)
-    return _with_less_metadata(status, len(msgspec.json.encode(status)) - _MOST_BYTES)
+    return _with_less_metadata(status, len(msgspec.json.encode(status)) - _MAX_BYTES)
 
 
 def _with_less_metadata(status: ModelNodeStatus, surplus_bytes: int) -> ModelNodeStatus:
@@ -105,13 +105,13 @@ def _present(entry: Entry, observation: Observation) -> EntryStatus:
         return _with_metadata(_status(entry, Phase.REPAIRING, cause or _damage(held.damaged)), observation)
     work = observation.works.get(entry.key)
     match work:
-        case Fetching(has_received=True):
+        case Downloading(has_received=True):
             return _status(entry, Phase.DOWNLOADING, work.retrying)
-        case Fetching():
+        case Downloading():
             return _retrying(entry, Phase.DOWNLOADING, failure, work.retrying)
         case Reserved():
             return _retrying(entry, Phase.WAITING, failure, None)
-        case Preparing() | Prepared() | Removing() | Removed() | None:
+        case FetchingManifest() | ManifestFetched() | Removing() | Removed() | None:
             failed = failure and not failure.transient
             return _retrying(entry, Phase.FAILED if failed else Phase.PENDING, failure, cause)
         case _:
@@ -159,7 +159,7 @@ def _draining(entry: Entry, observation: Observation) -> EntryStatus:
 
     It is acknowledged only after the Node's labels keep new pods away.
     """
-    at_work = isinstance(observation.works.get(entry.key), Fetching)
+    at_work = isinstance(observation.works.get(entry.key), Downloading)
     if at_work or not is_closed_to_pods(observation, entry):
         phase = Phase.READY if entry.key in observation.held else Phase.PENDING
         cause = None if at_work else _refused_labels(observation)

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from agent.reconciler.activity import COMPLETE, KINDS, STOPPED, DownloadResult
-from agent.reconciler.observation import Fetching, Observation, Reserved
+from agent.reconciler.observation import Downloading, Observation, Reserved
 from agent.reconciler.status import entry_statuses
 from agent.server.app import AgentState
 from agent.transfer.traffic import Traffic
@@ -110,7 +110,7 @@ class AgentCollector(Collector):
         yield _gauge("larder_store_limit_bytes", "Bytes that the store may use; 0 means no limit.", space.limit)
         yield _gauge("larder_disk_free_bytes", "Free bytes on the store's disk.", space.disk_free)
         yield _gauge("larder_disk_floor_bytes", "Bytes of that disk that are always kept free.", space.floor)
-        holders = sum(isinstance(work, Reserved | Fetching) for work in observation.works.values())
+        holders = sum(isinstance(work, Reserved | Downloading) for work in observation.works.values())
         yield _gauge("larder_store_reservations", "Entries that hold a reservation.", holders)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from agent.store.identity import keys_by_path
+from agent.store.content_keys import keys_by_path
 from agent.store.list_size import ListSize, list_size
 from shared.archives import find_archives
 from shared.manifest import File, Manifest

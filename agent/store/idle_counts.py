@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from shared.unreadable import UNREADABLE
+from shared.decode_errors import DECODE_ERRORS
 
 
 class IdleCount(msgspec.Struct, frozen=True, array_like=True):
@@ -33,7 +33,7 @@ def count_round(before: Mapping[str, IdleCount], stamps: Mapping[str, int]) -> d
 
 def read_counts(path: Path) -> dict[str, IdleCount]:
     """Return the counts stored in a file; none if they cannot be read."""
-    with suppress(OSError, *UNREADABLE):
+    with suppress(OSError, *DECODE_ERRORS):
         return msgspec.json.decode(path.read_bytes(), type=dict[str, IdleCount])
     return {}
 

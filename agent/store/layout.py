@@ -11,9 +11,9 @@ import msgspec
 
 from agent.store.disk import Disk
 from agent.store.tree import sync_directory
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import StoreFailure, UnsafePath
 from shared.names import short_id
-from shared.unreadable import UNREADABLE
 
 TMP_PREFIX = ".tmp-"
 GONE_PREFIX = ".gone-"
@@ -47,7 +47,7 @@ class Layout:
         return self.root / "partial"
 
     @property
-    def identity(self) -> Path:
+    def store_file(self) -> Path:
         """The store's ID."""
         return self.root / "store.json"
 
@@ -98,17 +98,19 @@ def ensure_layout(layout: Layout) -> None:
             )
 
 
-def ensure_identity(layout: Layout, disk: Disk) -> str:
+def ensure_store_id(layout: Layout, disk: Disk) -> str:
     """Return the store's ID, creating one for a new store. Raises OSError, StoreFailure."""
-    if not os.path.lexists(layout.identity):
-        fresh = layout.identity.with_suffix(".new")
+    if not os.path.lexists(layout.store_file):
+        fresh = layout.store_file.with_suffix(".new")
         _write(fresh, msgspec.json.encode(_Identity(uuid.uuid4().hex)), disk)
-        fresh.rename(layout.identity)
+        fresh.rename(layout.store_file)
         sync_directory(layout.root, disk)
     try:
-        identity = msgspec.json.decode(layout.identity.read_bytes(), type=_Identity)
-    except UNREADABLE as error:
-        raise StoreFailure(f"{layout.identity} is damaged ({error}); remove it, and the store gets a new ID") from error
+        identity = msgspec.json.decode(layout.store_file.read_bytes(), type=_Identity)
+    except DECODE_ERRORS as error:
+        raise StoreFailure(
+            f"{layout.store_file} is damaged ({error}); remove it, and the store gets a new ID"
+        ) from error
     if identity.version != 1:
         raise StoreFailure(f"{layout.root} has format {identity.version}, written by a newer Larder; upgrade this one")
     return identity.id

@@ -84,7 +84,7 @@ class Ledger:
         """Return the bounds of the key's reservation; None for an unknown key."""
         return self._bounds.get(key)
 
-    def arrived(self, key: str, size_bytes: int) -> None:
+    def count_arrived(self, key: str, size_bytes: int) -> None:
         """Subtract bytes that are on the disk now from the reservation; a negative number adds them back."""
         if key in self._open:
             self._open[key] = max(0, self._open[key] - size_bytes)

@@ -21,8 +21,8 @@ from agent.linux.direct_read import opened_direct, read_direct
 from agent.linux.ionice import lower_priority
 from agent.store.snapshot import is_untouched
 from agent.store.store import Store
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import LarderError
-from shared.unreadable import UNREADABLE
 
 _LOG: structlog.stdlib.BoundLogger = structlog.get_logger()
 _SAVE_EVERY_S = 10.0
@@ -151,7 +151,7 @@ class Scrubber:
     def _load(self) -> Position:
         try:
             return msgspec.json.decode(self.store.layout.scrub.read_bytes(), type=Position)
-        except (OSError, *UNREADABLE):
+        except (OSError, *DECODE_ERRORS):
             return Position()
 
     def _save(self) -> None:

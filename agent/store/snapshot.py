@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from agent.store.content_keys import content_key, keys_by_path, members_manifest, source_key
 from agent.store.disk import raise_if_exhausted
-from agent.store.identity import content_key, keys_by_path, members_manifest, source_key
 from agent.store.layout import Layout
 from agent.store.list_size import ListSize, list_size
 from agent.store.verify import verification
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import UnsafePath
 from shared.manifest import File, Manifest
 from shared.paths import COMPLETED, check_paths
-from shared.unreadable import UNREADABLE
 
 # Content never changes, so all files have the same time stamp, the earliest that every archive format supports. A file
 # with a different time stamp was written to.
@@ -174,7 +174,7 @@ def read_snapshot(layout: Layout, path: Path) -> Snapshot | None:
     except OSError as error:
         raise_if_exhausted(error, f"reading {path / COMPLETED}")
         return None
-    except (*UNREADABLE, UnsafePath, KeyError):
+    except (*DECODE_ERRORS, UnsafePath, KeyError):
         return None
     size = sum(f.size for f in mark.files)
     lists = list_size((f.path for f in mark.files), (text for f in mark.files for text in (f.digest, f.etag)))

@@ -87,10 +87,10 @@ class StoreSpace:
         if bounds and (need := self.need_bytes(plan, identity, bounds.limit)) > reserved:
             self.renew(key, need)
 
-    def arrived(self, key: str, size_bytes: int) -> None:
+    def count_arrived(self, key: str, size_bytes: int) -> None:
         """Subtract bytes that are on the disk now from a reservation; negative if they were discarded."""
         with self._lock:
-            self._ledger.arrived(key, size_bytes)
+            self._ledger.count_arrived(key, size_bytes)
 
     def release(self, key: str) -> None:
         """Drop the reservation of a key."""

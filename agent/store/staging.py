@@ -18,8 +18,8 @@ import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 
+from agent.store.content_keys import belongs_to
 from agent.store.disk import Disk, store_error
-from agent.store.identity import belongs_to
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.partials import Partial, remove_partial
@@ -84,19 +84,19 @@ def promote(layout: Layout, partial: Partial, sha256: str) -> None:
     pin = pin_path(layout, partial.key, sha256)
     os.rename(partial.place, pin)  # noqa: PTH104 - a string, as above
     partial.drop_map()
-    settle(layout, pin, sha256)
+    link_blob(layout, pin, sha256)
 
 
-def settle(layout: Layout, pin: str, sha256: str) -> None:
+def link_blob(layout: Layout, pin: str, sha256: str) -> None:
     """Make the pin and the blob one untouched file. Raises OSError."""
     blob = f"{layout.blobs}/{sha256}"
     try:
         os.link(pin, blob, follow_symlinks=False)
     except FileExistsError:
-        _settle_two(layout, pin, blob)
+        _link_existing(layout, pin, blob)
 
 
-def _settle_two(layout: Layout, pin: str, blob: str) -> None:
+def _link_existing(layout: Layout, pin: str, blob: str) -> None:
     existing, pinned = os.lstat(blob), os.lstat(pin)
     if os.path.samestat(existing, pinned):
         return
@@ -106,12 +106,12 @@ def _settle_two(layout: Layout, pin: str, blob: str) -> None:
     fresh.rename(changed)  # two different inodes: renaming one over itself would do nothing
 
 
-def settle_all(layout: Layout, inventory: Inventory) -> None:
+def finish_links(layout: Layout, inventory: Inventory) -> None:
     """Finish what a kill interrupted between a pin and its blob. Raises OSError."""
     for path in list(layout.partial.glob(f"{_LINK}*")):
         path.unlink(missing_ok=True)  # it would keep the bytes of a blob that nothing else links
     for _, sha256, pin in inventory.pins():
-        settle(layout, str(pin), sha256)
+        link_blob(layout, str(pin), sha256)
 
 
 def pin_blob(layout: Layout, key: str, sha256: str) -> None:

@@ -8,7 +8,7 @@ from agent.store import staging, unpacked
 from agent.store.blobs import Blobs
 from agent.store.disk import Disk, RealDisk, translated
 from agent.store.incoming import Incoming
-from agent.store.layout import Layout, ensure_identity, ensure_layout
+from agent.store.layout import Layout, ensure_layout, ensure_store_id
 from agent.store.removal import leftovers, try_remove
 from agent.store.snapshots import Snapshots
 from agent.store.space import StoreSpace
@@ -50,7 +50,7 @@ class Store:
             descriptor = lock_directory(layout.root, layout.holder)
             try:
                 ensure_layout(layout)
-                return cls(ensure_identity(layout, real), StoreState(layout, real, descriptor))
+                return cls(ensure_store_id(layout, real), StoreState(layout, real, descriptor))
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -61,15 +61,15 @@ class Store:
             unlock(self._state.descriptor)
             self._state.descriptor = -1
 
-    def sweep(self) -> None:
+    def recover(self) -> None:
         """Finish what a kill interrupted: once, at start, before anything else. Unfinished files are kept."""
         layout, inventory = self.layout, self._state.inventory
-        with self._state.lock, translated(f"sweeping {layout.root}"):
+        with self._state.lock, translated(f"recovering {layout.root}"):
             for path in list(leftovers(layout)):
                 try_remove(path)
             unpacked.drop_interrupted_extractions(layout)
-            staging.settle_all(layout, inventory)
-            staging.unpin(inventory, unpacked.settled_archives(inventory))
+            staging.finish_links(layout, inventory)
+            staging.unpin(inventory, unpacked.committed_archives(inventory))
             self.blobs.remove_unreferenced()
             inventory.invalidate()
 

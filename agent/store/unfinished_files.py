@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 
 from agent.store import staging, unpacked
 from agent.store.blobs import Blobs
+from agent.store.content_keys import belongs_to
 from agent.store.disk import translated
 from agent.store.download_plan import DownloadPlan
-from agent.store.identity import belongs_to
 from agent.store.idle_counts import count_round, read_counts, write_counts
 from agent.store.removal import remove_blobs
 from agent.store.state import StoreState

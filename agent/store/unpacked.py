@@ -8,8 +8,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from agent.store.content_keys import keys_by_path, members_manifest
 from agent.store.download_plan import DownloadPlan
-from agent.store.identity import keys_by_path, members_manifest
 from agent.store.inventory import Inventory
 from agent.store.layout import Layout
 from agent.store.partials import MAP_SUFFIX, SUFFIX
@@ -70,7 +70,7 @@ def pinned_bytes(inventory: Inventory, archives: Collection[str]) -> int:
     return sum(pin.lstat().st_size for pin in pins.values())
 
 
-def settled_archives(inventory: Inventory) -> set[str]:
+def committed_archives(inventory: Inventory) -> set[str]:
     """Return the archives whose files are all in a snapshot: they are no longer needed."""
     archives = (found for snapshot in inventory.marked() for found in archive_keys(snapshot).items())
     return {key for key, contents in archives if not _missing_members(inventory, contents)}

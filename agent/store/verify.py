@@ -104,7 +104,7 @@ def verification(digests: Iterable[str]) -> str:
     return "digest" if all(digest.partition(":")[0] in known for digest in digests) else "size"
 
 
-class Check:
+class FileHasher:
     """Hashes one file sequentially from its first byte; `took_s` is the total hashing time in seconds.
 
     With `sha256=False`, SHA-256 is computed only if it is the publisher's digest.

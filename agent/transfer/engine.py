@@ -9,7 +9,7 @@ from agent.store.download_plan import DownloadPlan
 from agent.store.list_size import ListSize
 from agent.store.snapshot import ArchiveContents
 from agent.store.store import Store
-from agent.store.verify import Check, verification
+from agent.store.verify import FileHasher, verification
 from agent.transfer import access
 from agent.transfer.file_download import FileDownloader, split_by_size
 from agent.transfer.large_files import LargeFiles
@@ -91,7 +91,7 @@ def fetch(
         source,
         rate_limiter or RateLimiter(),
         progress,
-        lambda size: store.space.arrived(reservation, size),
+        lambda size: store.space.count_arrived(reservation, size),
         halt,
         timing.clock,
     )
@@ -101,8 +101,8 @@ def fetch(
     before = progress.done
     progress.total = progress.total or plan.manifest.size_bytes
     progress.count_present(plan.manifest.size_bytes - sum(file.size for file in missing))
-    check, cached = partial(Check, sha256=sha256), store.incoming.uses_page_cache(plan)
-    downloader = FileDownloader(context, plan, store, policy or RetryPolicy(), timing, set(), check, cached)
+    make_hasher, cached = partial(FileHasher, sha256=sha256), store.incoming.uses_page_cache(plan)
+    downloader = FileDownloader(context, plan, store, policy or RetryPolicy(), timing, set(), make_hasher, cached)
     try:
         downloaded = _download(downloader, missing, concurrency, stop)
         if prove_access:

@@ -11,8 +11,8 @@ from agent.linux.writeback import Writeback
 from agent.store.download_plan import DownloadPlan
 from agent.store.partials import Partial
 from agent.store.store import Store
+from agent.transfer.archive_listing import ListedArchive
 from agent.transfer.file_download import SMALL_BYTES
-from agent.transfer.listing import ListedArchive
 from agent.transfer.progress import Progress
 from agent.transfer.receive import Stopped
 from shared.manifest import File
@@ -62,7 +62,7 @@ class Extraction:
                 raise Stopped
             partial.write(memoryview(chunk), offset)
             offset += len(chunk)
-            self.store.space.arrived(self.reservation, len(chunk))
+            self.store.space.count_arrived(self.reservation, len(chunk))
             self.progress.count_present(len(chunk))
             writeback.reach(offset)
 

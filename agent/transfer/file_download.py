@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agent.store.download_plan import DownloadPlan
 from agent.store.partials import Partial
 from agent.store.store import Store
-from agent.store.verify import Check
+from agent.store.verify import FileHasher
 from agent.transfer.hashing import Hashing
 from agent.transfer.receive import DownloadContext, Stopped, receive, receive_front
 from agent.transfer.retry_budget import SharedRetryBudget
@@ -59,7 +59,7 @@ class FileDownloader:
         policy: How failed attempts are retried.
         timing: Clock and jitter.
         delivered: Paths of the files that this source delivered at least in part.
-        make_check: Starts the hash of a file; without SHA-256, the blob is named by its content key.
+        make_hasher: Starts the hash of a file; without SHA-256, the blob is named by its content key.
         cached: Whether all bytes go through the page cache. Those of small files always do, because many are open.
     """
 
@@ -69,7 +69,7 @@ class FileDownloader:
     policy: RetryPolicy
     timing: Timing
     delivered: set[str]
-    make_check: Callable[[File], Check]
+    make_hasher: Callable[[File], FileHasher]
     cached: bool
 
     @contextmanager
@@ -84,17 +84,17 @@ class FileDownloader:
             if partial is None:
                 raise Stopped
             held_bytes = partial.held.size_bytes
-            segmented = SegmentedFile(file, partial, self.make_check)
+            segmented = SegmentedFile(file, partial, self.make_hasher)
             download = FileDownload(segmented, SharedRetryBudget(self.policy, self.timing))
             if blob := self.store.blobs.find(key, file.size):  # another download has finished it
                 self.context.progress.count_present(file.size)
-                self.context.arrived(file.size - held_bytes)
+                self.context.count_arrived(file.size - held_bytes)
                 download.blob = blob
             else:
                 self.context.progress.count_present(held_bytes)
             yield download
 
-    def attempt(self, download: FileDownload, segment: Segment, buffer: memoryview) -> None:
+    def fetch_segment(self, download: FileDownload, segment: Segment, buffer: memoryview) -> None:
         """Fetch as much of a segment as arrives; after a retryable failure, wait. Raises LarderError, Stopped."""
         start = segment.position
         try:
@@ -108,10 +108,10 @@ class FileDownloader:
             self.delivered.add(download.segmented.file.path)
             download.budget.succeed()
 
-    def attempt_front(self, download: FileDownload, buffer: memoryview) -> bool:
+    def fetch_whole(self, download: FileDownload, buffer: memoryview) -> bool:
         """Fetch a file in one go if it is smaller than the buffer and none of it is here.
 
-        Returns whether it is complete and verified; what arrived is kept. Raises the same errors as `attempt` and
+        Returns whether it is complete and verified; what arrived is kept. Raises the same errors as `fetch_segment` and
         `complete`.
         """
         size, failure = receive_front(self.context, download.segmented.file, buffer)
@@ -147,14 +147,14 @@ class FileDownloader:
         if not self._hash(download, hashing, buffer):
             return False
         try:
-            hashing.check.verify()
+            hashing.hasher.verify()
         except DigestMismatch as error:
             self._start_over(download, error)
             return False
         if not segmented.finish(hashing):
             return False
-        self.context.progress.traffic.count_verified(segmented.file.size, hashing.check.took_s)
-        download.blob = hashing.check.sha256 or segmented.partial.key
+        self.context.progress.traffic.count_verified(segmented.file.size, hashing.hasher.took_s)
+        download.blob = hashing.hasher.sha256 or segmented.partial.key
         return True
 
     def _handle(self, error: LarderError, download: FileDownload, received_bytes: int) -> None:
@@ -181,12 +181,12 @@ class FileDownloader:
     def _discard(self, download: FileDownload, *, give_up: bool) -> None:
         size = download.segmented.discard(give_up=give_up)
         self.context.progress.count_present(-size)
-        self.context.arrived(-size)
+        self.context.count_arrived(-size)
 
     def _hash(self, download: FileDownload, hashing: Hashing, buffer: memoryview) -> bool:
         """Return True once the file is hashed, False if it was started over. Raises Stopped, StoreFailure."""
         segmented = download.segmented
-        while unhashed := segmented.unhashed(hashing, self.context.stop):
+        while unhashed := segmented.take_unhashed(hashing, self.context.stop):
             if not unhashed.size_bytes:
                 return True
             try:

@@ -2,7 +2,7 @@
 
 from agent.linux.writeback import Writeback
 from agent.store.partials import Partial
-from agent.store.verify import Check
+from agent.store.verify import FileHasher
 
 
 class Hashing:
@@ -12,16 +12,16 @@ class Hashing:
     without the lock.
     """
 
-    __slots__ = ("_writeback", "busy", "check", "done")
+    __slots__ = ("_writeback", "busy", "done", "hasher")
 
-    def __init__(self, check: Check, partial: Partial) -> None:
-        self.check, self.done, self.busy = check, 0, False
+    def __init__(self, hasher: FileHasher, partial: Partial) -> None:
+        self.hasher, self.done, self.busy = hasher, 0, False
         self._writeback = Writeback(partial.descriptor)
 
     @property
     def whole(self) -> bool:
         """Whether the whole file is hashed."""
-        return self.done == self.check.file.size
+        return self.done == self.hasher.file.size
 
     def take(self, position: int) -> bool:
         """Take the hash if the byte at `position` is next and no other thread has it; return whether it was taken."""
@@ -32,6 +32,6 @@ class Hashing:
 
     def feed(self, data: memoryview) -> None:
         """Hash the next bytes, which are already written."""
-        self.check.feed(data)
+        self.hasher.feed(data)
         self.done += len(data)
         self._writeback.reach(self.done)

@@ -18,7 +18,7 @@ from agent.transfer.worker_pool import WorkerPool
 from shared.manifest import File
 
 _BUFFER_BYTES = 768 * 1024  # a larger buffer would not stay in the CPU cache between receiving, hashing and writing
-_MOST_CONNECTIONS = 16
+_MAX_CONNECTIONS = 16
 _ENDING = 2  # files that wait for the disk while others are being received
 _LOOK_S = 0.2
 
@@ -77,7 +77,7 @@ class LargeFiles:
         self._downloader, self._stop, self._pool = downloader, downloader.context.stop, pool
         self._pending, self._at_a_time = deque(files), at_a_time
         first, processors = min(at_a_time, len(self._pending)), len(os.sched_getaffinity(0))
-        self._concurrency = ConcurrencyController(first, _MOST_CONNECTIONS, downloader.timing.clock(), processors)
+        self._concurrency = ConcurrencyController(first, _MAX_CONNECTIONS, downloader.timing.clock(), processors)
         self._opening = 0
         self._open: list[_OpenFile] = []
         self._receivers: set[int] = set()
@@ -105,7 +105,7 @@ class LargeFiles:
                         self._open_file(file)
                     case _Fetch(file, segment):
                         try:
-                            self._downloader.attempt(file.download, segment, buffer)
+                            self._downloader.fetch_segment(file.download, segment, buffer)
                         finally:
                             file.leave()
                             self._notify()
@@ -132,7 +132,7 @@ class LargeFiles:
             self._opening += 1
             return _Open(self._pending.popleft())
         for file in sorted(self._open, key=lambda file: -file.segmented.missing_bytes):
-            if segment := file.segmented.share():
+            if segment := file.segmented.split_segment():
                 file.enter()
                 return _Fetch(file, segment)
         return _Idle.WAIT if self._is_unfinished() else _Idle.LEAVE

@@ -55,11 +55,11 @@ class Progress:
         """Bytes received over the network, including unwanted and discarded ones."""
         return self._received
 
-    def receive(self, size_bytes: int) -> None:
+    def count_received(self, size_bytes: int) -> None:
         """Count bytes received over the network."""
         self._count(size_bytes, size_bytes)
 
-    def skip(self, size_bytes: int) -> None:
+    def count_skipped(self, size_bytes: int) -> None:
         """Count unwanted bytes received over the network."""
         self._count(size_bytes, 0)
 

@@ -24,20 +24,20 @@ class Stopped(Exception):
 class DownloadContext:
     """The objects through which all bytes of a download pass.
 
-    `arrived` reports to the store's reservation how many bytes are on disk.
+    `count_arrived` reports to the store's reservation how many bytes are on disk.
     """
 
     source: Source
     rate_limiter: RateLimiter
     progress: Progress
-    arrived: Callable[[int], None]
+    count_arrived: Callable[[int], None]
     stop: threading.Event
     clock: Callable[[], float]
 
     def count(self, size_bytes: int) -> None:
         """Count bytes that were received and written."""
-        self.progress.receive(size_bytes)
-        self.arrived(size_bytes)
+        self.progress.count_received(size_bytes)
+        self.count_arrived(size_bytes)
 
 
 def receive(context: DownloadContext, segmented: SegmentedFile, segment: Segment, buffer: memoryview) -> None:
@@ -92,7 +92,7 @@ def receive_in_order(
     with closing(body):
         reader, position = _BodyReader(context, body, file), start
         while size := reader.skip(len(buffer)):
-            context.progress.skip(size)
+            context.progress.count_skipped(size)
         while position < file.size:
             chunk = reader.chunk_of(buffer[: file.size - position])
             size = reader.read(chunk, position)
@@ -113,7 +113,7 @@ def _drain(
     """
     reader, grain = _BodyReader(context, body, segmented.file), segmented.partial.grain
     while size := reader.skip(len(buffer)):
-        context.progress.skip(size)
+        context.progress.count_skipped(size)
     while missing := segment.end - segment.position:
         into_page = segment.position % grain
         chunk = reader.chunk_of(buffer[into_page : grain if into_page else None][:missing])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from agent.store.partials import Partial
-from agent.store.verify import Check
+from agent.store.verify import FileHasher
 from agent.transfer.hashing import Hashing
 from shared.byte_ranges import ByteRange, ByteRanges
 from shared.manifest import File
@@ -53,14 +53,14 @@ class SegmentedFile:
     it. When A is done, `held.front` is where B is now, and `hashing.done` is 16 MiB. The hashing thread reads the bytes
     between them back from the file. Once it has caught up with B, B hashes its own buffers.
 
-    `divisible` is whether the source serves ranges; if not, one receiver at a time fetches the file. `make_check`
+    `divisible` is whether the source serves ranges; if not, one receiver at a time fetches the file. `make_hasher`
     starts a hash of the file's bytes. Each time the file is started over, it gets a new `hashing`, and writes to
     earlier segments are dropped.
     """
 
-    def __init__(self, file: File, partial: Partial, make_check: Callable[[File], Check]) -> None:
+    def __init__(self, file: File, partial: Partial, make_hasher: Callable[[File], FileHasher]) -> None:
         self.file, self.partial, self.divisible = file, partial, True
-        self.hashing, self._make_check = Hashing(make_check(file), partial), make_check
+        self.hashing, self._make_hasher = Hashing(make_hasher(file), partial), make_hasher
         self._segments: list[Segment] = []
         self._state, self._writers = _State.FILLING, 0
         self._changed = threading.Condition()
@@ -89,7 +89,7 @@ class SegmentedFile:
             self._segments.append(segment := Segment(ByteRange(gap.start, end), self.hashing))
             return segment
 
-    def share(self) -> Segment | None:
+    def split_segment(self) -> Segment | None:
         """Take a part of another receiver's segment, or of a free range; None if it is not worth another request."""
         with self._changed:
             if not self.divisible:
@@ -170,7 +170,7 @@ class SegmentedFile:
             give_up = give_up or self._state is _State.GIVEN_UP
             size_bytes = self.partial.held.size_bytes
             self.partial.held.clear()
-            self.hashing = Hashing(self._make_check(self.file), self.partial)
+            self.hashing = Hashing(self._make_hasher(self.file), self.partial)
             for segment in self._segments:
                 segment.end = segment.position
             self._state = _State.EMPTYING
@@ -190,7 +190,7 @@ class SegmentedFile:
             self._state = _State.FINISHED
             return True
 
-    def unhashed(self, hashing: Hashing, stop: threading.Event) -> ByteRange | None:
+    def take_unhashed(self, hashing: Hashing, stop: threading.Event) -> ByteRange | None:
         """Wait for contiguous bytes that no thread is hashing, and take the hash for them.
 
         Returns:

@@ -78,10 +78,10 @@ class SmallFiles:
                 self.blobs[file.path] = download.blob
                 return
             fits = not download.segmented.partial.held.size_bytes and 0 < file.size < len(buffer)
-            whole = fits and self._downloader.attempt_front(download, buffer)
+            whole = fits and self._downloader.fetch_whole(download, buffer)
             while not whole:
                 while segment := download.segmented.take_segment():
-                    self._downloader.attempt(download, segment, buffer)
+                    self._downloader.fetch_segment(download, segment, buffer)
                 whole = self._downloader.complete(download, buffer)
             partial, store = download.segmented.partial, self._downloader.store
             if not file.digest:  # nothing could verify a sealed file that was not flushed before a crash

@@ -10,8 +10,8 @@ from agent.store.download_plan import DownloadPlan
 from agent.store.list_size import ListSize, list_size
 from agent.store.snapshot import ArchiveContents
 from agent.store.store import Store
+from agent.transfer.archive_listing import ArchivesDoNotFit, ListedArchive, check_names, list_archives, list_paths
 from agent.transfer.extraction import Extraction
-from agent.transfer.listing import ArchivesDoNotFit, ListedArchive, check_names, list_archives, list_paths
 from agent.transfer.progress import Progress
 from agent.transfer.receive import Stopped
 from agent.transfer.stored_archive import StoredArchive

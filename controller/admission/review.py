@@ -8,13 +8,13 @@ import msgspec
 
 from controller.admission.errors import AdmissionRefused
 from controller.admission.reviewed_objects import ReviewedObject, ReviewedPod
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import LarderError
-from shared.unreadable import UNREADABLE
 
 API_VERSION = "admission.k8s.io/v1"
 LONGEST_MESSAGE = 4000  # a pod may have a megabyte of names, which some refusals list
 _FORBIDDEN = 403
-_MOST_VALUES = 150_000  # each takes up to 90 bytes of memory for 3 bytes of JSON
+_MAX_VALUES = 150_000  # each takes up to 90 bytes of memory for 3 bytes of JSON
 
 
 class MalformedReviewError(ValueError):
@@ -65,12 +65,12 @@ class _Review(msgspec.Struct, rename="camel", frozen=True):
 
 def read_review(body: bytes) -> AdmissionRequest:
     """Return the request of a review; MalformedReviewError says what is wrong with the body."""
-    if body.count(b",") + body.count(b"{") + body.count(b"[") > _MOST_VALUES:
-        raise MalformedReviewError(f"the review has more than {_MOST_VALUES} values")
+    if body.count(b",") + body.count(b"{") + body.count(b"[") > _MAX_VALUES:
+        raise MalformedReviewError(f"the review has more than {_MAX_VALUES} values")
     try:
         review = msgspec.json.decode(body, type=_Review)
         request = _read_objects(review.request)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise MalformedReviewError(f"the body is not an AdmissionReview: {error}") from error
     if review.api_version != API_VERSION or review.kind != "AdmissionReview":
         raise MalformedReviewError(f"expected AdmissionReview {API_VERSION}, got {review.kind} {review.api_version}")

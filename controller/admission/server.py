@@ -15,13 +15,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from controller.admission.callers import Callers
 from controller.admission.catalog.port import Catalog, CatalogModel
 from controller.admission.errors import AdmissionFailure, AdmissionRefused
-from controller.admission.model_injector.annotations import requested_names
-from controller.admission.model_injector.inject_model_claims import inject_model_claims
-from controller.admission.pods.ephemeral import protect
-from controller.admission.pods.mutate_pod import pod_changes
-from controller.admission.pods.pod_annotations import annotations_of
-from controller.admission.pods.replica_claims import add_placeholders
-from controller.admission.pods.result import PodChanges
+from controller.admission.handlers import review_injection, review_job, review_object, review_pod
 from controller.admission.review import (
     LONGEST_MESSAGE,
     AdmissionRequest,
@@ -30,12 +24,9 @@ from controller.admission.review import (
     read_review,
     refuse,
 )
-from controller.admission.rules.registered import RULES
-from controller.admission.rules.rule import needs_check
 from controller.admission.settings import AdmissionSettings
 from controller.manager.asgi import BodyTooLargeError, read_body
 from shared.errors import InvalidURI, LarderError
-from shared.json_object import Json
 from shared.server.limits import PEER_CERTIFICATE
 
 MUTATE_PATH = "/mutate-pods"
@@ -44,13 +35,12 @@ MUTATE_JOBS_PATH = "/mutate-jobs"
 VALIDATE_PATH = "/validate"
 PATHS = (MUTATE_PATH, INJECT_PATH, MUTATE_JOBS_PATH, VALIDATE_PATH)
 OUTCOMES = ("allowed", "denied", "failed")
-_RULES = {rule.definition.kind: rule for rule in RULES}
 _PREFIX = "/admission/{key}"
 _LARGEST_BODY_BYTES = 3 * 2**20
 _LONGEST_READS_S = 3.0  # of lists of files, one for each cache that may have what a pod wants; the API server waits 5 s
-_LONGEST_BODY_S = 2.0  # the API server sends a whole review at once
-_MOST_READING = 32
-_MOST_DECIDING = 8
+_BODY_TIMEOUT_S = 2.0  # the API server sends a whole review at once
+_MAX_READING = 32
+_MAX_DECIDING = 8
 _BAD_REQUEST, _TOO_LATE, _TOO_LARGE = 400, 408, 413
 
 _log = structlog.get_logger("admission")
@@ -81,24 +71,24 @@ def admission_router(
     reviews = _Reviews(callers, record)
 
     async def mutate(review: AdmissionRequest) -> bytes:
-        change, read = mutate_pod(review, catalog, settings), list[CatalogModel]()
+        change, read = review_pod(review, catalog, settings), list[CatalogModel]()
         with suppress(TimeoutError):  # then the pod keeps its download
             async with asyncio.timeout(_LONGEST_READS_S):
                 while change.unread is not None and change.unread not in read:
                     read.append(change.unread)
                     await catalog.read_files(change.unread)
-                    change = mutate_pod(review, catalog, settings)
+                    change = review_pod(review, catalog, settings)
         return allow(review, change.patch, change.warnings)
 
     async def inject_named(review: AdmissionRequest) -> bytes:
-        change = await add_models(review, catalog)
+        change = await review_injection(review, catalog)
         return allow(review, change.patch, change.warnings)
 
     async def mutate_a_job(review: AdmissionRequest) -> bytes:
-        return allow(review, mutate_job(review, settings))
+        return allow(review, review_job(review, settings))
 
     async def check(review: AdmissionRequest) -> bytes:
-        return allow(review, warnings=await validate_object(review, catalog, settings))
+        return allow(review, warnings=await review_object(review, catalog, settings))
 
     decisions = {MUTATE_PATH: mutate, INJECT_PATH: inject_named, MUTATE_JOBS_PATH: mutate_a_job, VALIDATE_PATH: check}
     router = APIRouter(prefix=_PREFIX)
@@ -107,64 +97,12 @@ def admission_router(
     return router
 
 
-def mutate_pod(review: AdmissionRequest, catalog: Catalog, settings: AdmissionSettings) -> PodChanges:
-    """Return the changes to a pod, or to a pod's new ephemeral containers. Raises LarderError."""
-    pod = review.object
-    if review.kind.kind != "Pod" or pod is None:
-        return PodChanges()
-    if review.sub_resource == "ephemeralcontainers":
-        return protect(pod, review.old_object or {}, settings.store_root)
-    if review.sub_resource or review.operation != "CREATE":
-        return PodChanges()
-    return pod_changes(pod, review.namespace, catalog, settings)
-
-
-async def add_models(review: AdmissionRequest, catalog: Catalog) -> PodChanges:
-    """Return the changes that give a new pod the Models that it names. Raises LarderError."""
-    pod = review.object
-    if review.kind.kind != "Pod" or pod is None or review.sub_resource or review.operation != "CREATE":
-        return PodChanges()
-    names = requested_names(annotations_of(pod))
-    if names is None:
-        return PodChanges()
-    return inject_model_claims(pod, review.namespace, await catalog.injectable_models(review.namespace, names))
-
-
-def mutate_job(review: AdmissionRequest, settings: AdmissionSettings) -> list[Json]:
-    """Return the changes to a new Job. Raises LarderError."""
-    job = review.object
-    if review.kind.kind != "Job" or job is None or review.sub_resource or review.operation != "CREATE":
-        return []
-    return add_placeholders(job, settings.workloads)
-
-
-async def validate_object(review: AdmissionRequest, catalog: Catalog, settings: AdmissionSettings) -> list[str]:
-    """Return warnings about an object whose kind has a rule. Raises LarderError if it is rejected."""
-    rule = _RULES.get(review.kind.kind)
-    if rule is None or review.sub_resource:
-        return []
-    if not catalog.manages(review.kind.kind, annotations_of(review.object or review.old_object or {})):
-        return []
-    if review.operation == "DELETE":
-        if not (review.old_object or {}).get("metadata", {}).get("deletionTimestamp"):
-            await rule.check_delete(review, catalog)
-        return []
-    if review.object is None:
-        return []
-    warnings = (
-        await rule.check_write(review.object, catalog, settings)
-        if needs_check(review.object, review.old_object)
-        else []
-    )
-    return [*warnings, *rule.advise(review.object)]
-
-
 class _Reviews:
     """Answers a bounded number of reviews at a time; waiting requests have no body in memory yet."""
 
     def __init__(self, callers: Callers, record: Record) -> None:
         self._callers, self._record = callers, record
-        self._reading, self._deciding = asyncio.Semaphore(_MOST_READING), asyncio.Semaphore(_MOST_DECIDING)
+        self._reading, self._deciding = asyncio.Semaphore(_MAX_READING), asyncio.Semaphore(_MAX_DECIDING)
 
     def endpoint(self, path: str, decide: Decide) -> Callable[[Request, str], Awaitable[Response]]:
         """Return the endpoint that answers reviews with `decide`; `path` is recorded in metrics."""
@@ -180,25 +118,25 @@ class _Reviews:
             return _plain(denial.message, denial.status)
         try:
             async with self._reading:
-                async with asyncio.timeout(_LONGEST_BODY_S):
+                async with asyncio.timeout(_BODY_TIMEOUT_S):
                     body = await read_body(request, _LARGEST_BODY_BYTES)
                 async with self._deciding:
-                    return await self._answered(body, path, decide)
+                    return await self._answer(body, path, decide)
         except BodyTooLargeError as error:
             self._record(path, "failed", 0.0)
             return _plain(str(error), _TOO_LARGE)
         except TimeoutError:
-            self._record(path, "failed", _LONGEST_BODY_S)
-            return _plain(f"the body did not arrive within {_LONGEST_BODY_S:.0f} s", _TOO_LATE)
+            self._record(path, "failed", _BODY_TIMEOUT_S)
+            return _plain(f"the body did not arrive within {_BODY_TIMEOUT_S:.0f} s", _TOO_LATE)
 
-    async def _answered(self, body: bytes, path: str, decide: Decide) -> Response:
+    async def _answer(self, body: bytes, path: str, decide: Decide) -> Response:
         began_s = time.perf_counter()
         try:
             review = read_review(body)
         except MalformedReviewError as error:
             self._record(path, "failed", time.perf_counter() - began_s)
             return _plain(str(error), _BAD_REQUEST)
-        answer, outcome = await _decided(review, decide)
+        answer, outcome = await _run_decision(review, decide)
         took_s = time.perf_counter() - began_s
         self._record(path, outcome, took_s)
         _log.debug("reviewed", kind=review.kind.kind, namespace=review.namespace, outcome=outcome, took_s=took_s)
@@ -210,7 +148,7 @@ def _plain(message: str, status: int) -> Response:
     return Response(message, status_code=status, media_type="text/plain", headers={"Connection": "close"})
 
 
-async def _decided(review: AdmissionRequest, decide: Decide) -> tuple[bytes, Outcome]:
+async def _run_decision(review: AdmissionRequest, decide: Decide) -> tuple[bytes, Outcome]:
     """Return the response and the outcome; an internal error is reported as a refusal, never as a stack trace."""
     about = {"kind": review.kind.kind, "namespace": review.namespace, "name": review.name, "uid": review.uid}
     try:

@@ -17,7 +17,7 @@ _NODE_NAME = "authentication.kubernetes.io/node-name"
 _NODE_UID = "authentication.kubernetes.io/node-uid"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 _RECENT_S = 30.0
-_MOST_RECENT = 20_000
+_MAX_RECENT = 20_000
 _LONGEST_TOKEN = 16 * 1024
 
 
@@ -64,7 +64,7 @@ class Authenticator:
         """Review the token of an Authorization header; return and remember its agent. Raises DeniedError, KubeError."""
         fingerprint = _fingerprint(header)
         try:
-            agent = await self._reviewed(header)
+            agent = await self._review(header)
         except DeniedError:
             self._recent.pop(fingerprint, None)
             raise
@@ -77,7 +77,7 @@ class Authenticator:
         known = self._recent.get(_fingerprint(header))
         return known[1] if known is not None and known[0] > self.clock() else None
 
-    async def _reviewed(self, header: str) -> AgentIdentity:
+    async def _review(self, header: str) -> AgentIdentity:
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise DeniedError("no bearer token; agents send the token that is projected into their pod")
@@ -86,16 +86,16 @@ class Authenticator:
         spec: dict[str, Any] = {"token": token.strip(), "audiences": [self.audience]}
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         review = decode(await self.kube.request("POST", _REVIEWS, body=body), _Review)
-        return await self._checked(review.status)
+        return await self._verify(review.status)
 
     def _remember(self, fingerprint: bytes, known: tuple[float, AgentIdentity], now: float) -> None:
-        if len(self._recent) >= _MOST_RECENT:
+        if len(self._recent) >= _MAX_RECENT:
             kept = {m: k for m, k in self._recent.items() if k[0] > now}
             self._recent.clear()
-            self._recent.update(kept if len(kept) < _MOST_RECENT else {})
+            self._recent.update(kept if len(kept) < _MAX_RECENT else {})
         self._recent[fingerprint] = known
 
-    async def _checked(self, status: _ReviewStatus) -> AgentIdentity:
+    async def _verify(self, status: _ReviewStatus) -> AgentIdentity:
         if not status.authenticated or self.audience not in status.audiences:
             raise DeniedError(f"the token is not accepted for audience {self.audience!r}: {status.error}")
         if status.user.username != self.username:

@@ -16,9 +16,9 @@ from controller.agentapi.service import AgentService
 from controller.manager.asgi import BodyTooLargeError, read_body
 from controller.state.progress import ProgressTracker
 from shared.api.wire import CredentialsRequest, Problem, ProgressReport
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import LarderError, SourceChanged
 from shared.kube.errors import KubeError
-from shared.unreadable import UNREADABLE
 
 _log = structlog.get_logger()
 _LARGEST_BODY_BYTES = 2**20
@@ -96,7 +96,7 @@ def _authorization(request: Request) -> str:
 def _decoded(body: bytes, kind: type[M]) -> M:
     try:
         return msgspec.json.decode(body, type=kind)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise _BadRequestError(f"the body is not a {kind.__name__}: {error}") from error
 
 

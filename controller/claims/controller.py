@@ -31,7 +31,7 @@ def claims_controller(cluster: ClusterState, reconciler: ClaimReconciler) -> Con
         watches=(
             on(cluster.volumes.claim_changed, lambda claim: models_on(cluster, claim.key)),
             on(
-                cluster.changed.user,
+                cluster.changed.model_pod,
                 lambda before, after: models_on_claims_of(cluster, before, after),
                 coalescing_delay(cluster.nodes),
             ),

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from controller.devices.groups import Place, number_kinds, place_tree
 from controller.devices.pod_places import PlaceOutcome, PodPlaces
+from controller.devices.refusal_reasons import Reason, SearchTooLong, Shortage
 from controller.devices.scorers import ScoredUse, Scorer, scorer_of
-from controller.devices.shortage import Reason, SearchTooLong, Shortage
 from shared.devices.info import GROUP_PREFIX, ContainerInfo, is_group_resource
 
 MAX_STEPS = 100_000  # per pod and node: a few tenths of a second

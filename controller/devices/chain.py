@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 
+from controller.devices.allocation_annotation import unreadable
 from controller.devices.group_scheduler import DoesNotFit, GroupScheduler
 from controller.devices.plugin import DeviceFit, DeviceScheduler
-from controller.devices.readable import unreadable
-from controller.devices.shortage import PluginFailure, Reason
+from controller.devices.refusal_reasons import PluginFailure, Reason
 from shared.devices.info import NodeInfo, PodInfo
 from shared.plugin_loading import reason_of
 

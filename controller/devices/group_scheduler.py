@@ -6,13 +6,13 @@ from controller.devices.accounting import give_back, take
 from controller.devices.allocation import MAX_STEPS, Allocation, PodUse, allocate
 from controller.devices.plugin import DeviceFit
 from controller.devices.pod_places import NodeDevices, PodPlaces
-from controller.devices.shortage import Reason, SearchTooLong, Shortage, UnsupportedRequest
+from controller.devices.refusal_reasons import Reason, SearchTooLong, Shortage, UnsupportedRequest
 from controller.devices.topology import TOPOLOGY, CardTree, best_tree, card_tree, follow_tree
 from controller.devices.translation import CARDS, add_cards, card_count, cards, fill_from_kube, levels_of, lift_to
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, is_group_resource
 
 MAX_STEPS_IN_ALL = 2_000_000
-_MOST_KNOWN = 1000  # cached best trees; bounded because users choose the card counts
+_MAX_KNOWN = 1000  # cached best trees; bounded because users choose the card counts
 
 
 class DoesNotFit(Exception):
@@ -114,7 +114,7 @@ class GroupScheduler:
     def _best_tree(self, count: int) -> CardTree | None:
         """Return the best tree, cached because finding it takes a scan of all nodes."""
         if count not in self._best:
-            if len(self._best) >= _MOST_KNOWN:
+            if len(self._best) >= _MAX_KNOWN:
                 self._best.clear()
             self._best[count] = best_tree(self._trees.values(), count)
         return self._best[count]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from controller.devices.shortage import Reason
+from controller.devices.refusal_reasons import Reason
 from shared.devices.info import NodeInfo, PodInfo
 
 

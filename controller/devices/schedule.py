@@ -7,7 +7,7 @@ from typing import Any
 from controller.devices.chain import PluginChain
 from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceFit, DeviceScheduler
-from controller.devices.shortage import Reason
+from controller.devices.refusal_reasons import Reason
 from shared.devices.annotation import node_info_from, pod_info_from
 from shared.devices.info import (
     ContainerInfo,

@@ -10,8 +10,8 @@ import msgspec
 
 from controller.jobs.observed_jobs import JobPod
 from controller.sources.fair_slots import FairSlots
+from shared.decode_errors import DECODE_ERRORS
 from shared.download_report import PROGRESS_PORT, DownloadProgress
-from shared.unreadable import UNREADABLE
 
 
 class _Key(Hashable, Protocol):
@@ -36,7 +36,7 @@ async def read_progress(address: str, port: int = PROGRESS_PORT) -> DownloadProg
             finally:
                 writer.close()
         return msgspec.json.decode(line, type=DownloadProgress)
-    except (OSError, TimeoutError, ValueError, *UNREADABLE):
+    except (OSError, TimeoutError, ValueError, *DECODE_ERRORS):
         return None
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from shared.api.core import TERMINAL_PHASES
 from shared.api.meta import ApiStruct
 from shared.devices.scheduler import DEVICES_RESOURCE
 from shared.kube.objects import Object
 from shared.quantity import parse_quantity
-
-TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
 class NodeResources(ApiStruct, frozen=True, kw_only=True):

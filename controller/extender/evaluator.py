@@ -12,8 +12,8 @@ import msgspec
 from controller.devices.chain import PluginChain
 from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceScheduler
+from controller.devices.refusal_reasons import PluginFailure, Reason, SearchTooLong, first_of
 from controller.devices.schedule import pod_for, seen_devices
-from controller.devices.shortage import PluginFailure, Reason, SearchTooLong, first_of
 from controller.extender.accounts import NodeAccount
 from controller.extender.filter_result import NodeFit
 from controller.extender.requested_devices import RequestedDevices

@@ -24,7 +24,7 @@ class DeviceNodeReconciler:
             self.events.forget(key)
         else:
             subject = EventSubject("v1", "Node", "", account.name, account.uid)
-            await self.events.report(key, [subject], "InvalidDeviceInfo", account.problem, news=account.problem)
+            await self.events.report(key, [subject], "InvalidDeviceInfo", account.problem, state_key=account.problem)
         if account is not None and self.reserver is not None and _has_devices(account):
             await self.reserver.ensure_lease(account)
         return None

@@ -24,7 +24,7 @@ WAKE_UP = "larder-devices"
 FREED_ANNOTATION = "larder.dev/devices-freed"
 _LONGEST_LAG_S = 300.0  # of a watch; after that, the scheduler asks again by itself
 _UNASKED_S = 1.0  # a scheduler that was woken by the change itself asks sooner
-_MOST_PODS = 10_000
+_MAX_PODS = 10_000
 _ATTEMPTS = 8
 _PAUSE = Backoff(first_s=1, cap_s=10)  # between attempts: about 40 s in all
 _log = structlog.get_logger("extender")
@@ -45,7 +45,7 @@ class RefusedPods:
         """Record that a pod was or may be refused; `asked_s` is when the request arrived."""
         self._asked_s.pop(uid, None)
         self._asked_s[uid] = asked_s
-        if len(self._asked_s) > _MOST_PODS:
+        if len(self._asked_s) > _MAX_PODS:
             del self._asked_s[next(iter(self._asked_s))]
 
     def remove(self, uid: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from controller.extender.device_objects import DeviceNode
+from shared.decode_errors import DECODE_ERRORS
 from shared.devices.annotation import InvalidDeviceInfo, pod_info_from, pod_info_json
 from shared.devices.info import PodInfo, without_unknown
 from shared.json_object import Json
@@ -20,7 +21,6 @@ from shared.kube.collection import decode, get_object, list_metadata
 from shared.kube.errors import Conflict, KubeError, NotFound
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
-from shared.unreadable import UNREADABLE
 
 PREFIX = "larder-devices-"
 RESERVED_ANNOTATION = "larder.dev/reserved-devices"
@@ -127,7 +127,7 @@ class ReservationStore:
         known = self._known.get(node)
         return known is not None and known.node_uid == node_uid and bool(known.version)
 
-    async def of(self, node: str, node_uid: str, *, live: bool = False) -> DeviceReservations:
+    async def read(self, node: str, node_uid: str, *, live: bool = False) -> DeviceReservations:
         """Return the reservations of a node, from the cache unless `live`. Raises KubeError."""
         known = self._known.get(node)
         if live or known is None or known.node_uid != node_uid:
@@ -282,7 +282,7 @@ def _read(text: str) -> tuple[DeviceReservation, ...]:
             DeviceReservation(each.namespace, each.name, each.uid, pod_info_from(each.devices), each.attempt)
             for each in records
         )
-    except (*UNREADABLE, InvalidDeviceInfo) as error:
+    except (*DECODE_ERRORS, InvalidDeviceInfo) as error:
         raise UnreadableReservations(
             f"the node's Lease has reservations of devices that cannot be read ({error}); they are ignored after "
             f"{EXPIRES_S:.0f} s, and the scheduler retries"

@@ -173,7 +173,7 @@ class DeviceReserver:
             if account is None:
                 return [NotBound(f"node {node} is gone")] * len(changes)
             is_live |= not self.store.knows(node, account.uid)
-            reserved = await self.store.of(node, account.uid, live=is_live)
+            reserved = await self.store.read(node, account.uid, live=is_live)
             try:
                 outcomes, is_written = await self._try(reserved, changes)
             except Conflict:

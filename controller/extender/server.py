@@ -30,13 +30,13 @@ from controller.extender.wire import (
 )
 from controller.extender.worker import NoAnswerInTime
 from controller.manager.asgi import BodyTooLargeError, read_body
-from shared.unreadable import UNREADABLE
+from shared.decode_errors import DECODE_ERRORS
 
 PREFIX = "/scheduler/"
 _LARGEST_BODY_BYTES = 4 * 2**20  # a pod, and the names of 5,000 nodes
-_LONGEST_BODY_S = 2.0
-_MOST_READING = 32
-_MOST_BINDING = 64
+_BODY_TIMEOUT_S = 2.0
+_MAX_READING = 32
+_MAX_BINDING = 64
 _LONGEST_WAIT_S = 0.5  # the httpTimeout of the scheduler
 _BAD_REQUEST, _NOT_FOUND, _NO_SUCH_METHOD, _TOO_LATE, _TOO_LARGE, _UNAVAILABLE = 400, 404, 405, 408, 413, 503
 _NOT_READY = "this replica is still reading the cluster"
@@ -70,7 +70,7 @@ class ExtenderServer:
     ) -> None:
         self._service, self._binder, self._callers = service, binder, callers
         self._is_ready, self._metrics = is_ready, metrics
-        self._reading, self._binding = asyncio.Semaphore(_MOST_READING), asyncio.Semaphore(_MOST_BINDING)
+        self._reading, self._binding = asyncio.Semaphore(_MAX_READING), asyncio.Semaphore(_MAX_BINDING)
         verbs = (
             _Verb("filter", ExtenderArgs, self._filter),
             _Verb("prioritize", ExtenderArgs, self._prioritize),
@@ -98,13 +98,13 @@ class ExtenderServer:
     async def _respond(self, request: Request, verb: _Verb) -> Response:
         args: Any
         try:
-            async with self._reading, asyncio.timeout(_LONGEST_BODY_S):
+            async with self._reading, asyncio.timeout(_BODY_TIMEOUT_S):
                 args = msgspec.json.decode(await read_body(request, _LARGEST_BODY_BYTES), type=verb.kind)
         except BodyTooLargeError as error:
             return _plain(str(error), _TOO_LARGE)
         except TimeoutError:
-            return _plain(f"the body did not arrive within {_LONGEST_BODY_S:.0f} s", _TOO_LATE)
-        except UNREADABLE as error:
+            return _plain(f"the body did not arrive within {_BODY_TIMEOUT_S:.0f} s", _TOO_LATE)
+        except DECODE_ERRORS as error:
             return _plain(f"not a valid request of kube-scheduler: {error}", _BAD_REQUEST)
         began_s = time.perf_counter()
         found, outcome = await verb.answer(args)
@@ -131,7 +131,7 @@ class ExtenderServer:
             async with asyncio.timeout(_LONGEST_WAIT_S):
                 await self._binding.acquire()
         except TimeoutError:
-            return ExtenderBindingResult(error=f"{_MOST_BINDING} pods are being bound; the scheduler retries"), "failed"
+            return ExtenderBindingResult(error=f"{_MAX_BINDING} pods are being bound; the scheduler retries"), "failed"
         try:
             await self._binder.bind(args)
         except NotBound as error:

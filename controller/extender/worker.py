@@ -14,7 +14,7 @@ import structlog
 from controller.devices.plugin import DeviceScheduler
 from controller.extender.accounts import DeviceAccounts, NodeAccount
 from controller.extender.evaluator import FitEvaluator
-from controller.extender.watched_plugin import Abandoned, PluginWatch, RunningCall, watched
+from controller.extender.plugin_watchdog import Abandoned, PluginWatchdog, RunningCall, watched
 from shared.daemon_thread import start_daemon_thread
 from shared.errors import LarderError
 
@@ -36,7 +36,7 @@ class _Thread:
     def __init__(
         self, plugins: Sequence[DeviceScheduler], clock: Callable[[], float], known_to_plugins: Sequence[str] = ()
     ) -> None:
-        self.watch = PluginWatch(clock, _failed)
+        self.watch = PluginWatchdog(clock, _failed)
         self._evaluator = FitEvaluator(watched(plugins, self.watch), clock, known_to_plugins)
         self._waiting: queue.SimpleQueue[Callable[[FitEvaluator], None]] = queue.SimpleQueue()
         start_daemon_thread(self._work, "larder-devices")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from controller.claims.contention import CLAIM_IN_USE
-from controller.inferenceservices.decide import Apply, RemoveObject
+from controller.inferenceservices.decide import ApplyObject, RemoveObject
 from controller.inferenceservices.objects import path_of
 from controller.inferenceservices.report import READY
 from controller.manager.event_recorder import EventRecorder
@@ -31,7 +31,7 @@ class ServiceActor:
         """Raise StaleError if the service is not the one that was read any more: its pods would be replaced twice."""
         await require_current(self.kube, INFERENCE_SERVICE.path_to(service.metadata), service.metadata)
 
-    async def apply(self, about: Meta, action: Apply) -> Json:
+    async def apply(self, about: Meta, action: ApplyObject) -> Json:
         """Apply a manifest and return the object. Raises KubeError."""
         path = path_of(action.kind, about.namespace, about.name)
         return await apply(self.kube, path, action.manifest, action.manager)

@@ -27,7 +27,7 @@ def inferenceservices_controller(
 ) -> Controller[ServiceKey]:
     """Return the controller of services; if the feature is off, it watches none."""
     changed = cluster.changed
-    ours = ManagedSink(INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None)
+    ours = ManagedSink(INFERENCE_SERVICE.kind, cluster.ownership, cluster.inference_services, lambda *_: None)
     services = Informer(INFERENCE_SERVICE.path, InferenceService, ours, INFERENCE_SERVICE, waited_for=False)
     deployments = on_each(
         DEPLOYMENTS, Object, service_of_deployment, removed=same_named_service, label_selector=SERVICE_LABEL
@@ -35,8 +35,8 @@ def inferenceservices_controller(
     return Controller(
         name="inferenceservices",
         key=ServiceKey,
-        all_keys=lambda: (_key(service) for service in cluster.services),
-        for_=(on(changed.service, _of_service, informer=services if enabled else None),),
+        all_keys=lambda: (_key(service) for service in cluster.inference_services),
+        for_=(on(changed.inference_service, _of_service, informer=services if enabled else None),),
         owns=(deployments,) if enabled else (),
         watches=(on(changed.model, _of_model(cluster), lambda: _MODELS_S),),
         reconcile=reconciler.reconcile,
@@ -63,7 +63,7 @@ def _of_model(cluster: ClusterState) -> Callable[[ModelKey, Demand | None, Deman
 
     def services_of_model(_key_of_model: ModelKey, before: Demand | None, after: Demand | None) -> Iterator[ServiceKey]:
         known = [demand for demand in (before, after) if demand is not None]
-        return (_key(s) for s in cluster.services if any(refers_to(s, demand) for demand in known))
+        return (_key(s) for s in cluster.inference_services if any(refers_to(s, demand) for demand in known))
 
     return services_of_model
 

@@ -16,7 +16,7 @@ SCALER = "larder-replicas"
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class ApplyObject:
     """Apply this manifest as one of our two field managers; fields it does not set belong to others."""
 
     manifest: ReadOnlyJson
@@ -36,7 +36,7 @@ class RemoveObject:
     uid: str
 
 
-Action: TypeAlias = Apply | RemoveObject
+Action: TypeAlias = ApplyObject | RemoveObject
 
 
 def decide(view: ServiceView) -> list[Action]:
@@ -64,7 +64,7 @@ def holds_back(view: ServiceView) -> bool:
 
 def _kube_service(view: ServiceView) -> Iterator[Action]:
     if _is_free(view, view.kube_service):
-        yield Apply(kube_service_of(view.service))
+        yield ApplyObject(kube_service_of(view.service))
 
 
 def _deployment(view: ServiceView) -> Iterator[Action]:
@@ -76,10 +76,10 @@ def _deployment(view: ServiceView) -> Iterator[Action]:
     if not _is_free(view, _meta(view)):
         return
     replicas = view.service.spec.replicas
-    number = Apply(replicas_of(view.service, replicas.min), SCALER)
+    number = ApplyObject(replicas_of(view.service, replicas.min), SCALER)
     if view.deployment is None:
         if not holds_back(view):
-            yield Apply(deployment_of(view.service, view.model, replicas=replicas.min))
+            yield ApplyObject(deployment_of(view.service, view.model, replicas=replicas.min))
             yield number
         return
     if not replicas.are_scaled:
@@ -87,8 +87,8 @@ def _deployment(view: ServiceView) -> Iterator[Action]:
     if holds_back(view):
         return
     if default := _default_strategy(view.service, view.deployment):
-        yield Apply(deployment_of(view.service, view.model, replicas=None, strategy=default))
-    yield Apply(deployment_of(view.service, view.model, replicas=None))
+        yield ApplyObject(deployment_of(view.service, view.model, replicas=None, strategy=default))
+    yield ApplyObject(deployment_of(view.service, view.model, replicas=None))
 
 
 def _default_strategy(service: InferenceService, deployment: Deployment) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _autoscaler(view: ServiceView) -> Iterator[Action]:
         if view.autoscaler is not None and view.owns(view.autoscaler):
             yield RemoveObject("HorizontalPodAutoscaler", view.autoscaler.uid)
     elif has_deployment and _is_free(view, view.autoscaler) and _is_free(view, _meta(view)):
-        yield Apply(autoscaler_of(view.service))
+        yield ApplyObject(autoscaler_of(view.service))
 
 
 def _is_free(view: ServiceView, meta: Meta | None) -> bool:

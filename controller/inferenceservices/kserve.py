@@ -22,7 +22,7 @@ KSERVE_PATHS = (
 _CLAIM = "pvc://"
 _COMPONENTS = ("predictor", "transformer", "explainer")
 _URI_VARIABLE = "STORAGE_URI"
-_MOST_URIS = 100  # of a component; a tenant may write 20,000, which would take a second to compare
+_MAX_URIS = 100  # of a component; a tenant may write 20,000, which would take a second to compare
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def components_of(service: ReadOnlyJson) -> Iterator[ServedComponent]:
 
 def _component(uris: tuple[str, ...], annotations: ReadOnlyJson) -> ServedComponent:
     requests_cache = str(annotations.get(ENABLE_CACHE, "")).lower() == "true"
-    return ServedComponent(uris[:_MOST_URIS], requests_cache, str(annotations.get(NODE_GROUP, "")))
+    return ServedComponent(uris[:_MAX_URIS], requests_cache, str(annotations.get(NODE_GROUP, "")))
 
 
 def _uses(component: ServedComponent, cache: Demand, rivals: list[Demand], kind_of: KindOf) -> bool:

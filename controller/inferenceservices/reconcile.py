@@ -7,7 +7,7 @@ import msgspec
 import structlog
 
 from controller.inferenceservices.act import ServiceActor
-from controller.inferenceservices.decide import Apply, RemoveObject, conflicts, decide
+from controller.inferenceservices.decide import ApplyObject, RemoveObject, conflicts, decide
 from controller.inferenceservices.deployment import Deployment
 from controller.inferenceservices.keys import ServiceKey
 from controller.inferenceservices.observe import ServiceObserver
@@ -50,9 +50,9 @@ class ServiceReconciler:
         about, refused = view.service.metadata, dict[str, str]()
         for action in decide(view):
             match action:
-                case Apply() if action.kind in refused:
+                case ApplyObject() if action.kind in refused:
                     continue
-                case Apply():
+                case ApplyObject():
                     try:
                         applied = await self.actor.apply(about, action)
                     except (Refused, NotFound) as error:

@@ -44,7 +44,7 @@ class ServiceUsers:
         self._ours = SharedRead(partial(list_objects, self.kube, INFERENCE_SERVICE.path, InferenceService))
         self._of_kserve = SharedRead(self._list_kserve)
 
-    async def of(self, key: ModelKey, kind_of: KindOf = nothing_known) -> list[str]:
+    async def list_services(self, key: ModelKey, kind_of: KindOf = nothing_known) -> list[str]:
         """Return the services that use a model, as `namespace/name`. Raises KubeError.
 
         `kind_of` returns what a path is in a cache.

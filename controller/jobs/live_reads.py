@@ -10,7 +10,7 @@ from shared.kube.errors import Conflict, NotFound
 from shared.kube.objects import Meta
 from shared.kube.transport import Kube
 
-_MOST_JOB_PODS = 20  # our Jobs have at most four, one after another
+_MAX_JOB_PODS = 20  # our Jobs have at most four, one after another
 _LIVE = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -44,7 +44,7 @@ async def live_pods(kube: Kube, namespace: str, labels: str = "") -> list[ClaimP
 async def pods_of_job(kube: Kube, namespace: str, name: str) -> tuple[JobPod, ...]:
     """Return the first pods with the label of one of our Jobs: others may give it to thousands of large pods."""
     query = {"labelSelector": f"{JOB_NAME_LABEL}={name}"}
-    async for page in pages(kube, pods_in(namespace), query, size=_MOST_JOB_PODS):
+    async for page in pages(kube, pods_in(namespace), query, size=_MAX_JOB_PODS):
         return tuple(decode(raw, JobPod) for raw in page.items)
     return ()
 

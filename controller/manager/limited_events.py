@@ -9,8 +9,8 @@ from shared.kube.events import EventSubject
 from shared.token_bucket import TokenBucket
 
 _AGAIN_S = 3600.0  # the API server forgets Events after an hour
-_MOST = 100  # of one key within the hour: tenants can make up reasons
-_LONGEST_NEWS = 64
+_MAX_EVENTS = 100  # of one key within the hour: tenants can make up reasons
+_LONGEST_STATE_KEY = 64
 _RATE, _BURST = 1.0, 200.0  # of one namespace, per second: tenants can make up keys
 
 
@@ -30,7 +30,7 @@ class LimitedEvents:
         reason: str,
         message: str,
         *,
-        news: str = "",
+        state_key: str = "",
         warn: bool = True,
     ) -> None:
         """Report a reason on objects, except where it was reported within the last hour.
@@ -40,15 +40,15 @@ class LimitedEvents:
             subjects: The objects.
             reason: The reason of the Event.
             message: Its message.
-            news: Distinguishes states with the same reason; a new one is reported at once.
+            state_key: Distinguishes states with the same reason; a new one is reported at once.
             warn: Whether it is a warning.
         """
         now = self.clock()
         self._expire(now)
         written = self._written[key] = _recent(self._written.pop(key, {}), now)  # keys in the order of their reports
         for subject in dict.fromkeys(subjects):
-            event = subject.uid, reason, _short(news)
-            if event not in written and len(written) < _MOST and self._draw(subject.namespace, now):
+            event = subject.uid, reason, _short(state_key)
+            if event not in written and len(written) < _MAX_EVENTS and self._draw(subject.namespace, now):
                 written[event] = now
                 await self.events.write(subject, reason, message, warn=warn)
 
@@ -72,9 +72,11 @@ class LimitedEvents:
             del self._written[key]
 
 
-def _short(news: str) -> str:
-    """Return the news, or a hash if they are long: tenants may write 256 KiB of them into an annotation."""
-    return news if len(news) <= _LONGEST_NEWS else hashlib.sha256(news.encode(errors="replace")).hexdigest()
+def _short(state_key: str) -> str:
+    """Return the key, or a hash if it is long: tenants may write 256 KiB of it into an annotation."""
+    if len(state_key) <= _LONGEST_STATE_KEY:
+        return state_key
+    return hashlib.sha256(state_key.encode(errors="replace")).hexdigest()
 
 
 def _recent(written: dict[tuple[str, str, str], float], now: float) -> dict[tuple[str, str, str], float]:

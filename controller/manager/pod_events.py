@@ -8,7 +8,7 @@ from controller.manager.limited_events import LimitedEvents
 from shared.api.core import Pod
 from shared.kube.events import EventSubject
 
-MOST_PODS = 5
+MAX_PODS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class PodEvents:
         reason: str,
         message: str,
         *,
-        news: str = "",
+        state_key: str = "",
         warn: bool = True,
         owners: bool = True,
     ) -> None:
@@ -35,12 +35,12 @@ class PodEvents:
             pods: The pods.
             reason: The reason of the Event.
             message: Its message.
-            news: Distinguishes states with the same reason; a new one is reported at once.
+            state_key: Distinguishes states with the same reason; a new one is reported at once.
             warn: Whether it is a warning.
             owners: Whether the controllers of the pods get the event, too.
         """
-        subjects = (subject for pod in pods[:MOST_PODS] for subject in _subjects(pod, owners=owners))
-        await self.events.report(key, subjects, reason, message, news=news, warn=warn)
+        subjects = (subject for pod in pods[:MAX_PODS] for subject in _subjects(pod, owners=owners))
+        await self.events.report(key, subjects, reason, message, state_key=state_key, warn=warn)
 
     def forget(self, key: Hashable) -> None:
         """Drop the reports for a key, so that its next reason is reported again."""

@@ -12,12 +12,12 @@ from controller.state.cluster_state import ClusterState
 from controller.state.kinds.ownership import RECORD_ANNOTATION
 from shared.api.kinds import BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE, MODEL_NODE
 from shared.api.meta import ApiStruct
+from shared.decode_errors import DECODE_ERRORS
 from shared.kube.collection import decode, list_metadata, pages
 from shared.kube.errors import NotFound
 from shared.kube.objects import Object
 from shared.kube.transport import Kube
 from shared.names import manifest_digest, namespace_of
-from shared.unreadable import UNREADABLE
 
 _MODELS = (BASE_MODEL, CLUSTER_BASE_MODEL, CLUSTER_MODEL_CACHE, MODEL_CACHE)
 _NODES_PER_PAGE = 10  # each may take a megabyte
@@ -107,5 +107,5 @@ def _of_model(model: _Model) -> Iterator[str]:
     record = model.metadata.annotations.get(RECORD_ANNOTATION, "")
     try:
         yield msgspec.json.decode(record, type=_Status).manifest_digest if record else ""
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return  # somebody tampered with it, so it is ignored

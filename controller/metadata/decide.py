@@ -23,7 +23,7 @@ _TIME_FORMAT = "%Y-%m-%d %H:%M UTC"
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadSourceMetadata:
     """Start reading the files that describe the model; the result arrives in a later view."""
 
     identity: str
@@ -37,7 +37,7 @@ class WriteMetadata:
     metadata: ReadMetadata | None
 
 
-Action: TypeAlias = Read | WriteSpec | WriteMetadata | Requeue
+Action: TypeAlias = ReadSourceMetadata | WriteSpec | WriteMetadata | Requeue
 
 
 def decide(view: MetadataView, now: datetime) -> list[Action]:
@@ -57,7 +57,7 @@ def decide(view: MetadataView, now: datetime) -> list[Action]:
                 ConditionUpdate(METADATA, "True", "Written", "the spec has all metadata, so nothing is read"), None
             )
         ]
-    return [Read(view.identity)]
+    return [ReadSourceMetadata(view.identity)]
 
 
 def _needs_no_reading(view: MetadataView) -> bool:
@@ -88,7 +88,7 @@ def _finish(view: MetadataView, stored: ReadMetadata, now: datetime) -> list[Act
     actions.append(WriteMetadata(_condition(view, stored), stored))
     if stored.reason and stored.reason not in _PERMANENT and (stored.reason == MISSING or not stored.node):
         wait_s = (retry_at(stored, MAX_WAIT) - now).total_seconds()
-        actions.append(Requeue(wait_s) if wait_s > 0 else Read(view.identity))
+        actions.append(Requeue(wait_s) if wait_s > 0 else ReadSourceMetadata(view.identity))
     return actions
 
 

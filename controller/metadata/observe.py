@@ -55,7 +55,7 @@ def readings_of(cluster: ClusterState, demand: Demand, target: Resolution) -> tu
 
 
 def _statuses(cluster: ClusterState, demand: Demand, revision: str) -> Iterator[tuple[str, EntryStatus]]:
-    for name in sorted(cluster.listed.nodes_of_claim(demand.uid)):
+    for name in sorted(cluster.listed.nodes_of_owner(demand.uid)):
         node = cluster.node(name)
         status = cluster.statuses.of(node).get((demand.id, revision)) if node is not None else None
         if status is not None:

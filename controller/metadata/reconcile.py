@@ -9,7 +9,7 @@ import structlog
 
 from controller.manager.actions import Requeue, WriteSpec
 from controller.manager.write import StaleError, change_spec
-from controller.metadata.decide import Read, WriteMetadata, decide
+from controller.metadata.decide import ReadSourceMetadata, WriteMetadata, decide
 from controller.metadata.fill import Fields
 from controller.metadata.observe import observe
 from controller.metadata.reader import MetadataReader
@@ -57,7 +57,7 @@ class MetadataReconciler:
         delays_s = list[float]()
         for action in decide(view, self.now()):
             match action:
-                case Read(identity):
+                case ReadSourceMetadata(identity):
                     if view.target is not None:
                         self.reader.start(key, view.demand, view.target, identity)
                 case WriteSpec(fields):

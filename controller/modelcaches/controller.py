@@ -30,7 +30,7 @@ def model_caches_controller(cluster: ClusterState, reconciler: ModelCacheReconci
             on(cluster.volumes.claim_changed, lambda claim: _on_claim(cluster, claim.key)),
             pods,
         ),
-        watches=(on(cluster.changed.user, lambda before, after: _on_user(cluster, before, after)),),
+        watches=(on(cluster.changed.model_pod, lambda before, after: _on_user(cluster, before, after)),),
         reconcile=reconciler.reconcile,
         take_over=reconciler.take_over,
         stop=reconciler.stop,

@@ -19,10 +19,10 @@ from controller.placement.demand import Demand
 from controller.placement.selectors import matches_labels
 from controller.placement.volume_names import hashed_claim, volume_names
 from controller.provisioning.creation_failure import CreationFailure
-from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
 from shared.api.core import (
     STORAGE_CLASSES,
+    TERMINAL_PHASES,
     VOLUMES,
     Node,
     PersistentVolume,
@@ -104,8 +104,12 @@ class ModelCacheObserver:
 
     def _known_users(self, view: ModelCacheView) -> Iterator[str]:
         namespace, claim = view.demand.namespace, view.claim_name
-        for pod in self.cluster.users if view.is_ours else ():
-            if pod.metadata.namespace == namespace and pod.status.phase not in TERMINAL and claim in pod.spec.claims:
+        for pod in self.cluster.model_pods if view.is_ours else ():
+            if (
+                pod.metadata.namespace == namespace
+                and pod.status.phase not in TERMINAL_PHASES
+                and claim in pod.spec.claims
+            ):
                 yield pod.metadata.name
 
     def with_limits(self, view: ModelCacheView, running: dict[ModelCacheKey, frozenset[str]]) -> ModelCacheView:

@@ -94,7 +94,7 @@ class ModelOperatorObserver:
         known = after or before
         if known is not None:
             namespace = known.metadata.namespace
-            self._models_in.move(known.key, (namespace,) if before else (), (namespace,) if after else ())
+            self._models_in.update(known.key, (namespace,) if before else (), (namespace,) if after else ())
             self.changed.emit(before, after)
 
     async def _with_users(self, namespace: str, view: ModelObjectView) -> ModelObjectView:

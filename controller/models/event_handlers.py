@@ -58,12 +58,14 @@ class ModelEventHandler:
             if group is not None:
                 yield from (key for key, d in self.cluster.models.demands.items() if group.metadata.name in d.groups)
 
-    def of_user(self, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
+    def of_model_pod(self, before: Pod | None, after: Pod | None) -> Iterator[ModelKey]:
         """Yield the models being deleted that a pod uses: it may be their last user."""
         used = {label for pod in (before, after) if pod is not None for label in pod.metadata.labels}
         return (key for key, demand in self._being_deleted() if uses_label(demand.id) in used)
 
-    def of_service(self, before: InferenceService | None, after: InferenceService | None) -> Iterator[ModelKey]:
+    def of_inference_service(
+        self, before: InferenceService | None, after: InferenceService | None
+    ) -> Iterator[ModelKey]:
         """Yield the models being deleted that a service names or named: it may be their last user."""
         known = [service for service in (before, after) if service is not None]
         return (key for key, d in self._being_deleted() if any(refers_to(service, d) for service in known))

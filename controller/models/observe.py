@@ -91,7 +91,7 @@ class ModelObserver:
         if demand.refused:
             return
         kept = {demand.resolution.revision if demand.resolution else "", demand.serving}
-        for name in sorted(self.cluster.listed.nodes_of_claim(demand.uid)):
+        for name in sorted(self.cluster.listed.nodes_of_owner(demand.uid)):
             node, model_node = self.cluster.node(name), self.cluster.model_node(name)
             if node is None or model_node is None:
                 continue
@@ -104,7 +104,7 @@ class ModelObserver:
 
     def _removal_from(self, node: Node, entry: Entry) -> PendingRemoval | None:
         name = node.metadata.name
-        holding = self.cluster.device_claims.users_of(name, entry.key)
+        holding = self.cluster.resource_claims.users_of(name, entry.key)
         users = [*self.cluster.pod_users.users_of(name, entry.key), *holding]
         if entry.state == EntryState.PRESENT and not users and not entry.in_use:
             return None  # the node has not been reconciled since
@@ -115,7 +115,7 @@ class ModelObserver:
 
     def _remaining(self, demand: Demand) -> tuple[str, ...]:
         """Return the nodes that still list this object and could answer: Ready, with a ready agent."""
-        nodes = ((name, self.cluster.node(name)) for name in self.cluster.listed.nodes_of_claim(demand.uid))
+        nodes = ((name, self.cluster.node(name)) for name in self.cluster.listed.nodes_of_owner(demand.uid))
         return tuple(sorted(name for name, n in nodes if n and n.ready and self.cluster.liveness.ready(name)))
 
     def _existing(self, demand: Demand) -> Resolution | None:

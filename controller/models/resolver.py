@@ -138,7 +138,7 @@ class Resolver:
         task = self._running[run] = asyncio.create_task(self._run(run, demand, request))
         task.add_done_callback(lambda _: self._done(run, key))
 
-    async def upstream_of(self, demand: Demand) -> str:
+    async def read_upstream_revision(self, demand: Demand) -> str:
         """Return the revision that a demand's source has now, without keeping it. Raises LarderError, KubeError."""
         credentials = await self.secrets.credentials_of(demand)
         return demand.selection.revision_of(await run_in_daemon_thread(self._read_revision, demand.uri, credentials))

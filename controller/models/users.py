@@ -39,7 +39,7 @@ class LiveUsers(Protocol):
 
 def known_users(cluster: ClusterState, demand: Demand) -> Users:
     """Return the users known to the caches."""
-    services = services_with(demand, cluster.services, cluster.models.demands.values())
+    services = services_with(demand, cluster.inference_services, cluster.models.demands.values())
     named = (f"{s.metadata.namespace}/{s.metadata.name}" for s in services)
     shadowed = cluster.models.is_shadowed(demand)
     return _titled(sorted(named), () if shadowed else cluster.pod_users.pods_of(demand.id, demand.namespace))

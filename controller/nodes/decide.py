@@ -3,10 +3,10 @@
 Proving that files may be removed costs requests. So a view starts with the contents of the caches, and a decision may
 ask for more. `decide` is then called again on the same view with the answer added:
 
-    from caches ── ListUsers ──► + `users`, a live list ── ConfirmUnwanted ──► + `unwanted`, by live reads ──► Write
+    from caches ─ ListUsers ─► + `users`, a live list ─ ConfirmUnwanted ─► + `unwanted`, by live reads ─► WriteModelNode
 
-Most runs remove nothing and write at once. If drivers offer models to ResourceClaims, `ListOffers` comes first for
-draining entries. For files without an entry, the live reads come before the list of pods.
+Most runs remove nothing and write at once. If drivers offer models to ResourceClaims, `ListResourceSlices` comes first
+for draining entries. For files without an entry, the live reads come before the list of pods.
 """
 
 from dataclasses import dataclass
@@ -27,26 +27,26 @@ _OFFERS_POLL_S = 1.0  # a driver needs less than a second
 
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class ReplaceModelNode:
     """The ModelNode belongs to a deleted Node, and another Node has taken its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateModelNode:
     """The node has no ModelNode yet."""
 
     spec: ModelNodeSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteModelNode:
     """The spec of the ModelNode has to change."""
 
     spec: ModelNodeSpec
 
 
 @dataclass(frozen=True, slots=True)
-class ListOffers:
+class ListResourceSlices:
     """The driver may still offer draining entries to ResourceClaims: list the node's devices, then decide again."""
 
 
@@ -60,16 +60,18 @@ class ConfirmUnwanted:
     """The caches allow removing files: read the objects of `entries_to_confirm` live, then decide again."""
 
 
-Action: TypeAlias = Replace | Create | Write | ListOffers | ListUsers | ConfirmUnwanted | Requeue
+Action: TypeAlias = (
+    ReplaceModelNode | CreateModelNode | WriteModelNode | ListResourceSlices | ListUsers | ConfirmUnwanted | Requeue
+)
 
 
 def decide(view: NodeView, now: datetime, timing: RemovalTiming) -> list[Action]:
     """Return the actions, in order; none if the ModelNode is up to date."""
     model_node = view.model_node
     if model_node is not None and not model_node.may_belong_to(view.uid):
-        return [] if foreign_model_node_message(model_node, view.uid) else [Replace()]
-    if view.offered and not view.offers_read:
-        return [ListOffers()]
+        return [] if foreign_model_node_message(model_node, view.uid) else [ReplaceModelNode()]
+    if view.offered and not view.slices_read:
+        return [ListResourceSlices()]
     facts = derive_facts(view, now, timing)
     eviction = eviction_step(facts)
     if view.users is None and (eviction.needs_users or depends_on_users(facts)):
@@ -79,8 +81,8 @@ def decide(view: NodeView, now: datetime, timing: RemovalTiming) -> list[Action]
     removals = removal_steps(facts)
     spec = _spec(facts, eviction, removals)
     if model_node is None:
-        return [Create(spec)] if view.demands or view.limits.storage_bytes else []
-    actions: list[Action] = [Write(spec)] if spec != model_node.spec else []
+        return [CreateModelNode(spec)] if view.demands or view.limits.storage_bytes else []
+    actions: list[Action] = [WriteModelNode(spec)] if spec != model_node.spec else []
     delays_s = [eviction.requeue_s, *(step.requeue_s for step in removals), *view.held.values()]
     delays_s += [_OFFERS_POLL_S] if view.offered else []
     requeue_s = min((s for s in delays_s if s is not None), default=None)

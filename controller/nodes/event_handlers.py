@@ -47,7 +47,7 @@ class NodeEventHandler:
             return
         for demand in (d for d in (before, after) if d is not None):
             yield from _keys(self.cluster.targets_of(demand))
-            yield from (NodeKey(name) for name in self.cluster.listed.nodes_of_claim(demand.uid))
+            yield from (NodeKey(name) for name in self.cluster.listed.nodes_of_owner(demand.uid))
             for rival in self.cluster.models.keys_of_id(demand.id):
                 if rival != key:
                     yield from _keys(self.cluster.targets_of(self.cluster.models.demands[rival]))
@@ -55,25 +55,25 @@ class NodeEventHandler:
     def of_unmanaged(self, _key: ModelKey, before: Declared | None, after: Declared | None) -> Iterator[NodeKey]:
         """Yield the nodes that kept files for a deleted model of another product's kind."""
         if before is not None and after is None:
-            yield from (NodeKey(name) for name in self.cluster.listed.nodes_of_claim(before.metadata.uid))
+            yield from (NodeKey(name) for name in self.cluster.listed.nodes_of_owner(before.metadata.uid))
 
-    def of_user(self, before: Pod | None, after: Pod | None) -> Iterator[NodeKey]:
+    def of_model_pod(self, before: Pod | None, after: Pod | None) -> Iterator[NodeKey]:
         """Yield the node of a pod that uses models."""
         pods = (pod for pod in (before, after) if pod is not None)
         return (NodeKey(pod.spec.node_name) for pod in pods if pod.spec.node_name)
 
     def of_claim(self, claim: Key) -> Iterator[NodeKey]:
         """Yield the nodes of the pods that mount a claim, because only its volume says which files they wait for."""
-        pods = (self.cluster.users.get(key) for key in self.cluster.volumes.pods_of(claim))
+        pods = (self.cluster.model_pods.get(key) for key in self.cluster.volumes.pods_of(claim))
         return (NodeKey(pod.spec.node_name) for pod in pods if pod is not None and pod.spec.node_name)
 
-    def of_device_claim(self, name: str) -> Iterator[NodeKey]:
+    def of_resource_claim_node(self, node_name: str) -> Iterator[NodeKey]:
         """Yield the node on which a ResourceClaim holds a model, or held one."""
-        yield NodeKey(name)
+        yield NodeKey(node_name)
 
-    def of_grant(self, name: str) -> Iterator[NodeKey]:
+    def of_grant(self, node_name: str) -> Iterator[NodeKey]:
         """Yield a node that gained or lost its download grant."""
-        yield NodeKey(name)
+        yield NodeKey(node_name)
 
 
 def _keys(nodes: Iterable[Node]) -> Iterator[NodeKey]:

@@ -24,7 +24,7 @@ class EvictionMetrics:
         self._evictions = Counter("larder_evictions", "Models evicted from a node to make room.", registry=registry)
         self._bytes = Counter("larder_evicted_bytes", "Bytes freed by evictions.", registry=registry)
 
-    def evict(self, size_bytes: int) -> None:
+    def count_eviction(self, size_bytes: int) -> None:
         """Count an eviction."""
         self._evictions.inc()
         self._bytes.inc(size_bytes)

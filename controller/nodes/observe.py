@@ -37,7 +37,7 @@ class NodeObserver:
     live: LiveReader
     store_root: str
     devices: ResourceClaimUsers
-    offers: ResourceSliceReader
+    resource_slices: ResourceSliceReader
     acks: Acknowledgements = field(default_factory=Acknowledgements)
 
     def view(self, name: str, granted: Iterable[str], now: datetime) -> NodeView | None:
@@ -83,31 +83,31 @@ class NodeObserver:
         users = {key: (*mounting.get(key, ()), *holding.get(key, ())) for key in mounting.keys() | holding.keys()}
         return replace(view, users=users)
 
-    async def with_offers(self, view: NodeView, now: datetime) -> NodeView:
+    async def with_resource_slices(self, view: NodeView, now: datetime) -> NodeView:
         """Add which draining entries the node's driver still offers to ResourceClaims, listed live."""
-        devices = await self.offers.on_node(view.name)
+        devices = await self.resource_slices.on_node(view.name)
         offered = still_offered(view.offered, devices, now)
         if late := {key for key in view.offered.keys() - offered.keys() if device_name(*key) in devices}:
             _LOG.warning("devices_still_offered", node=view.name, models=sorted(key[0] for key in late))
         closed = dict.fromkeys(view.offered.keys() - offered.keys(), now)
         self.acks.close(view.name, closed, now)
-        return replace(view, acknowledged={**view.acknowledged, **closed}, offered=offered, offers_read=True)
+        return replace(view, acknowledged={**view.acknowledged, **closed}, offered=offered, slices_read=True)
 
     async def with_unwanted(self, view: NodeView, entries: Iterable[EntryKey]) -> NodeView:
         """Add which of these entries are unwanted on the node, or may be evicted, according to live reads."""
         keys = frozenset(entries)
         evicting = keys & {e.key for e in view.model_node.spec.entries if e.evicted_for} if view.model_node else _NONE
-        wanted = await self.live.wanted(view.name, keys - evicting)
-        protected = await self.live.protected(view.name, evicting) if evicting else _NONE
+        wanted = await self.live.read_wanted(view.name, keys - evicting)
+        protected = await self.live.read_protected(view.name, evicting) if evicting else _NONE
         return replace(view, unwanted=keys - wanted - protected, protected=protected)
 
     def _in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
         """Return the entries that watched pods mount or that watched ResourceClaims hold as devices."""
-        return self.cluster.pod_users.in_use(name, model_node) | self.cluster.device_claims.in_use(name, model_node)
+        return self.cluster.pod_users.in_use(name, model_node) | self.cluster.resource_claims.in_use(name, model_node)
 
     def _closed_at(self, drain: Acknowledgement) -> datetime | None:
         """Return when a draining entry was closed to new users; if models are not devices, its agent alone decides."""
-        return drain.closed_at if self.offers.enabled else drain.at
+        return drain.closed_at if self.resource_slices.enabled else drain.at
 
     def _awaited(self, node: Node) -> frozenset[EntryKey]:
         """Return the snapshots that pods on the node mount and that are not complete there."""
@@ -120,7 +120,7 @@ class NodeObserver:
         missing = awaited - self.cluster.listed.sizes_on(name).keys()
         uids = {d.id: d.uid for d in demands} if missing else {}
         allowed = (key for key in missing if key[0] in uids and self.cluster.may_restore(key))
-        found = ((key, self.cluster.listed.entry_of_claim(uids[key[0]], key)) for key in allowed)
+        found = ((key, self.cluster.listed.entry_of_owner(uids[key[0]], key)) for key in allowed)
         return {key: entry for key, entry in found if entry is not None}
 
     def _held(self, model_node: ModelNode | None, demands: Iterable[Demand]) -> dict[EntryKey, float]:
@@ -128,7 +128,7 @@ class NodeObserver:
         wanted = {(d.id, r) for d in demands for r in (d.serving, d.resolution.revision if d.resolution else "")}
         entries = model_node.spec.entries if model_node else ()
         old = (e.key for e in entries if e.state != EntryState.ABSENT and e.key not in wanted)
-        left = ((key, self.cluster.held_revisions.left_s(key)) for key in old)
+        left = ((key, self.cluster.retired_revisions.left_s(key)) for key in old)
         return {key: left_s for key, left_s in left if left_s > 0}
 
     def _groups_of_demands(self, node: Node) -> dict[str, str]:

@@ -12,11 +12,11 @@ from controller.nodes.act import NodeActor
 from controller.nodes.decide import (
     Action,
     ConfirmUnwanted,
-    Create,
-    ListOffers,
+    CreateModelNode,
+    ListResourceSlices,
     ListUsers,
-    Replace,
-    Write,
+    ReplaceModelNode,
+    WriteModelNode,
     decide,
     entries_to_confirm,
 )
@@ -59,20 +59,20 @@ class NodeReconciler:
         requeue_s: float | None = None
         for action in actions:
             match action:
-                case ListOffers():
-                    return await self._decide_again(await self.observer.with_offers(view, self.now()))
+                case ListResourceSlices():
+                    return await self._decide_again(await self.observer.with_resource_slices(view, self.now()))
                 case ListUsers():
                     return await self._decide_again(await self.observer.with_users(view))
                 case ConfirmUnwanted():
                     keys = entries_to_confirm(view, self.now(), self.timing)
                     return await self._decide_again(await self.observer.with_unwanted(view, keys))
-                case Create(spec):
+                case CreateModelNode(spec):
                     await self.actor.create(view, spec)
-                case Write(spec):
+                case WriteModelNode(spec):
                     self._log_changes(view, spec)
                     await self.actor.write(view, spec)
                     await self.evictions.record(view, spec)
-                case Replace():
+                case ReplaceModelNode():
                     await self._replace(view)
                     requeue_s = _AFTER_REPLACE_S
                 case Requeue(after_s):

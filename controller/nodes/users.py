@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from controller.state.changes import TERMINAL
 from controller.state.keys import EntryKey
 from controller.state.pods.mounts import mounts_snapshot, places_in_store
-from shared.api.core import Pod
+from shared.api.core import TERMINAL_PHASES, Pod
 from shared.kube.objects import Key
 
 
@@ -23,7 +22,7 @@ def users_of(
     known = sorted(entries)
     users: dict[EntryKey, list[str]] = {}
     for pod in pods:
-        if pod.status.phase in TERMINAL:
+        if pod.status.phase in TERMINAL_PHASES:
             continue
         claims = (Key(pod.metadata.namespace, name) for name in pod.spec.claims)
         claimed = (path_of_claim[claim] for claim in claims if claim in path_of_claim)

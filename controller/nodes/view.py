@@ -40,7 +40,7 @@ class NodeView:
             ResourceClaim.
         offered: Draining entries that new ResourceClaims may still get, with the time when their agent confirmed the
             drain.
-        offers_read: Whether a live list of the node's devices has confirmed `offered`.
+        slices_read: Whether a live list of the node's devices has confirmed `offered`.
         users: The pods that use each entry; None until pods have been listed live.
         unwanted: Entries that no CR wants here, or that may be evicted; None until live reads have proved that. Caches
             may be stale and never suffice to remove files.
@@ -61,7 +61,7 @@ class NodeView:
     in_use: frozenset[EntryKey] = frozenset()
     acknowledged: Mapping[EntryKey, datetime] = field(default_factory=dict)
     offered: Mapping[EntryKey, datetime] = field(default_factory=dict)
-    offers_read: bool = False
+    slices_read: bool = False
     users: Mapping[EntryKey, tuple[str, ...]] | None = None
     unwanted: frozenset[EntryKey] | None = None
     protected: frozenset[EntryKey] = frozenset()

@@ -13,7 +13,7 @@ ON_MISSING_ANNOTATION = "larder.dev/on-missing"  # what happens to a preferred p
 ENDED_ANNOTATION = "larder.dev/ended"  # when the controller ended a pod that must not wait
 MODEL_GATE = "larder.dev/model"  # the scheduling gate of gated pods, which the controller removes
 MODELS_ANNOTATION = "larder.dev/models"  # the models given to the pod: <id>@<revision>, comma-separated
-MOST_MODELS = 32
+MAX_MODELS = 32
 LONGEST_TEXT = 16 * 1024
 
 
@@ -24,7 +24,7 @@ def promised_snapshots(namespace: str, annotations: Mapping[str, str]) -> list[t
     parts or 16 KiB counts as empty.
     """
     text = annotations.get(MODELS_ANNOTATION, "")
-    if len(text) > LONGEST_TEXT or text.count(",") >= MOST_MODELS:
+    if len(text) > LONGEST_TEXT or text.count(",") >= MAX_MODELS:
         return []
     parts = (part.strip().partition("@") for part in text.split(","))
     found = ((identity, revision) for identity, _, revision in parts if identity and revision)

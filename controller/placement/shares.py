@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shared.api.model_node import Entry
-from shared.fair_shares import MOST_UPDATING, is_fair, weight_of
+from shared.fair_shares import MAX_UPDATING, is_fair, weight_of
 from shared.names import namespace_of
 from shared.quantity import format_bytes
 
@@ -107,7 +107,7 @@ def refuse_beyond_shares(
         _, name, index = heapq.heappop(queue)
         entry = flows[name][index]
         size_bytes = size_of(entry)
-        updates = entry.id in revisions and updating[name] < MOST_UPDATING and shares.holds(size_bytes)
+        updates = entry.id in revisions and updating[name] < MAX_UPDATING and shares.holds(size_bytes)
         if updates or shares.admits(name, size_bytes):
             shares.add(name, size_bytes)
             updating[name] += entry.id in revisions

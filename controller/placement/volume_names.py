@@ -12,12 +12,12 @@ MODEL_ANNOTATION = "larder.dev/model-snapshot"  # on a volume and its claim: <mo
 VOLUME_LABEL = "larder.dev/volume"  # on every volume and claim of a model
 _LONGEST_NAME = 253
 _HASH_HEX = 10
-_MOST_CLAIMS = 32
+_MAX_CLAIMS = 32
 _LONGEST_TEXT = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotVolume:
+class SnapshotKey:
     """The files that a claim provides: a model id and a revision."""
 
     id: str
@@ -27,22 +27,22 @@ class SnapshotVolume:
         return f"{self.id}@{self.revision}"
 
 
-def has_plain_name(wanted: SnapshotVolume, claim_revision: str) -> bool:
+def has_plain_name(wanted: SnapshotKey, claim_revision: str) -> bool:
     """Return whether the claim has just the name of the model, as for one revision of a cluster-scoped model."""
     return not namespace_of(wanted.id) and wanted.revision == claim_revision
 
 
-def plain_name(wanted: SnapshotVolume) -> str:
+def plain_name(wanted: SnapshotKey) -> str:
     """Return the name of the model."""
     return wanted.id.rpartition("_")[2]
 
 
-def hashed_name(wanted: SnapshotVolume) -> str:
+def hashed_name(wanted: SnapshotKey) -> str:
     """Return a claim name that no other snapshot has."""
     return _with_hash(plain_name(wanted), f"{wanted.id}\0{wanted.revision}")
 
 
-def waiting_name(wanted: SnapshotVolume) -> str:
+def waiting_name(wanted: SnapshotKey) -> str:
     """Return the name of the claim for pods that may wait on nodes without the snapshot: no other claim has it."""
     return _with_hash(plain_name(wanted), f"waiting\0{wanted.id}\0{wanted.revision}")
 
@@ -64,25 +64,25 @@ def _with_hash(name: str, unique: str) -> str:
     return f"{name[: _LONGEST_NAME - _HASH_HEX - 1].rstrip('.-')}-{digest}"
 
 
-def write_claims(claims: Mapping[str, SnapshotVolume]) -> str:
+def write_claims(claims: Mapping[str, SnapshotKey]) -> str:
     """Format the annotation of a pod."""
     return ",".join(f"{claim}={wanted}" for claim, wanted in sorted(claims.items()))
 
 
-def read_claims(annotations: Mapping[str, str]) -> dict[str, SnapshotVolume]:
+def read_claims(annotations: Mapping[str, str]) -> dict[str, SnapshotKey]:
     """Return the claims in a pod's annotation.
 
     Anyone may write one: a malformed part is ignored, and so is an annotation of more than 32 parts or 16 KiB.
     """
     text = annotations.get(CLAIMS_ANNOTATION, "")
-    if len(text) > _LONGEST_TEXT or text.count(",") >= _MOST_CLAIMS:
+    if len(text) > _LONGEST_TEXT or text.count(",") >= _MAX_CLAIMS:
         return {}
-    found: dict[str, SnapshotVolume] = {}
+    found: dict[str, SnapshotKey] = {}
     for part in text.split(","):
         claim, _, snapshot = part.strip().partition("=")
         identity, _, revision = snapshot.partition("@")
         if claim and identity and revision and "@" not in revision:
-            found[claim] = SnapshotVolume(identity, revision)
+            found[claim] = SnapshotKey(identity, revision)
     return found
 
 

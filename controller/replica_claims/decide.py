@@ -19,8 +19,8 @@ NAME_CONFLICT = "NameConflict"
 TERMINATING = "ClaimTerminating"
 REFUSED = "ClaimRefused"
 DELAYED = "ClaimDelayed"
-_LOOK_AGAIN_S = 60.0
-_MOST_NAMED = 3  # a pod may have 16 claims with long names
+_REQUEUE_S = 60.0
+_MAX_NAMED = 3  # a pod may have 16 claims with long names
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ def decide(view: ReplicaPodView) -> list[Action]:
     if pod is None or view.queued:
         return [WithdrawPending()]
     if reason:
-        return [WithdrawPending(), ReportWait(pod, *view.problem), Requeue(_LOOK_AGAIN_S)]
+        return [WithdrawPending(), ReportWait(pod, *view.problem), Requeue(_REQUEUE_S)]
     if taken := next((c for c in view.claims if c.state is ClaimState.TAKEN), None):
-        return [WithdrawPending(), ReportWait(pod, NAME_CONFLICT, _conflict(pod, taken)), Requeue(_LOOK_AGAIN_S)]
+        return [WithdrawPending(), ReportWait(pod, NAME_CONFLICT, _conflict(pod, taken)), Requeue(_REQUEUE_S)]
     missing = [claim for claim in view.claims if claim.state is ClaimState.MISSING]
     leaving = [claim for claim in view.claims if claim.state is ClaimState.LEAVING]
     if not missing and not leaving:
-        return [ReleasePod(pod), Requeue(_LOOK_AGAIN_S)] if view.gated else []
-    return [*_create(pod, missing), *_report(pod, missing, leaving), _look_again(missing)]
+        return [ReleasePod(pod), Requeue(_REQUEUE_S)] if view.gated else []
+    return [*_create(pod, missing), *_report(pod, missing, leaving), _requeue(missing)]
 
 
 def _create(pod: Pod, missing: list[ReplicaClaim]) -> list[Action]:
@@ -87,9 +87,9 @@ def _report(pod: Pod, missing: list[ReplicaClaim], leaving: list[ReplicaClaim]) 
     return [ReportWait(pod, WAITING, _waiting(pod, missing), warn=False)]
 
 
-def _look_again(missing: list[ReplicaClaim]) -> Requeue:
+def _requeue(missing: list[ReplicaClaim]) -> Requeue:
     retries = [claim.failure.retry_s for claim in missing if claim.failure and claim.failure.retry_s]
-    return Requeue(min([_LOOK_AGAIN_S, *retries]))
+    return Requeue(min([_REQUEUE_S, *retries]))
 
 
 def _conflict(pod: Pod, claim: ReplicaClaim) -> str:
@@ -102,8 +102,8 @@ def _conflict(pod: Pod, claim: ReplicaClaim) -> str:
 
 
 def _waiting(pod: Pod, missing: list[ReplicaClaim]) -> str:
-    names = ", ".join(claim.name for claim in missing[:_MOST_NAMED])
-    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    names = ", ".join(claim.name for claim in missing[:_MAX_NAMED])
+    more = f" and {len(missing) - _MAX_NAMED} more" if len(missing) > _MAX_NAMED else ""
     return (
         "pods wait behind a scheduling gate until their claims exist, which Larder creates at a bounded rate; pod "
         f"{pod.metadata.name}, for example, lacks {names}{more}"

@@ -61,7 +61,7 @@ class ReplicaPodObserver:
             return (), (INVALID, str(error))
         if not templates:
             return (), ("", "")
-        owner = await self.owners.of(meta.namespace, controller)
+        owner = await self.owners.find_owner(meta.namespace, controller)
         if isinstance(owner, NoWorkload):
             return (), (owner.reason, owner.message)
         return tuple(self._claim(meta.namespace, template, identity, owner) for template in templates), ("", "")

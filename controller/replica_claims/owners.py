@@ -17,9 +17,9 @@ from shared.kube.transport import Kube
 OWNER_GONE = "WorkloadGone"
 NOT_READABLE = "WorkloadNotReadable"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-_MOST_STEPS = 8
+_MAX_STEPS = 8
 _KEPT_S = 10.0
-_MOST_KEPT = 2000
+_MAX_KEPT = 2000
 Reference: TypeAlias = Mapping[str, Any]
 
 
@@ -40,7 +40,7 @@ class WorkloadOwners:
     clock: Callable[[], float]
     _known: dict[EventSubject, tuple[float, ClaimOwner | NoWorkload]] = field(default_factory=dict, init=False)
 
-    async def of(self, namespace: str, controller: Reference) -> ClaimOwner | NoWorkload:
+    async def find_owner(self, namespace: str, controller: Reference) -> ClaimOwner | NoWorkload:
         """Return the workload at the top of a pod's controllers.
 
         There may be a leader Pod between two of them, as in a LeaderWorkerSet. Kinds that the chart does not name are
@@ -56,7 +56,7 @@ class WorkloadOwners:
         if subject in self._known:  # the key is the whole reference, because a tenant may write another's uid
             return self._known[subject][1]
         found = await self._top(namespace, controller)
-        if len(self._known) < _MOST_KEPT:
+        if len(self._known) < _MAX_KEPT:
             self._known[subject] = now, found
         return found
 
@@ -73,7 +73,7 @@ class WorkloadOwners:
     async def _top(self, namespace: str, controller: Reference) -> ClaimOwner | NoWorkload:
         top: ClaimOwner | NoWorkload = NoWorkload(OWNER_GONE, "the pod is not controlled by a kind that may own claims")
         reference: Reference | None = controller
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             kind = self._kind(reference) if reference is not None else None
             if reference is None or kind is None:
                 return top
@@ -83,7 +83,7 @@ class WorkloadOwners:
             if kind is not POD:
                 top = _owner(reference)
             reference = controller_of(found.owner_references)
-        return NoWorkload(OWNER_GONE, f"the pod has more than {_MOST_STEPS} levels of controllers above it")
+        return NoWorkload(OWNER_GONE, f"the pod has more than {_MAX_STEPS} levels of controllers above it")
 
     def _kind(self, reference: Reference) -> WorkloadKind | None:
         """Return the kind of a controller, or None if that kind is not read."""

@@ -59,7 +59,7 @@ class ReplicaPods:
     def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         known = after or before
         if known is not None:
-            self._by_claim.move(known.key, _claims(before), _claims(after))
+            self._by_claim.update(known.key, _claims(before), _claims(after))
             self.changed.emit(known.key)
 
 

@@ -123,7 +123,7 @@ class ReplicaPodReconciler:
         controller, namespace = controller_of(pod.metadata.owner_references), pod.metadata.namespace
         if controller is None:
             return []
-        found = await self.observer.owners.of(namespace, controller)
+        found = await self.observer.owners.find_owner(namespace, controller)
         top = [found.reference()] if isinstance(found, ClaimOwner) else []
         known = dict.fromkeys(subject_of(namespace, reference) for reference in (controller, *top))
         return [subject for subject in known if subject is not None]

@@ -10,11 +10,11 @@ import structlog
 
 from controller.placement.allowed_sources import PUBLIC_SOURCES, AllowedSources
 from controller.placement.demand import Demand
-from controller.state.live_reader import is_object_name
 from shared.api.core import HOSTS_ANNOTATION, SECRET_LABEL, Secret
 from shared.errors import AuthDenied
 from shared.kube.collection import get_object
 from shared.kube.errors import Refused
+from shared.kube.objects import is_object_name
 from shared.kube.transport import Kube
 from shared.sources.credential_keys import ENDPOINT_KEY, TOKEN, SchemeKeys, keys_of, plugin_values, why_no_token
 from shared.sources.host_grants import incomplete_keys

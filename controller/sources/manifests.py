@@ -17,6 +17,7 @@ from controller.sources.packed_manifests import (
     unpack,
     unpack_part,
 )
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import NameConflict, SourceChanged, TooManyManifests
 from shared.kube.collection import get_object
 from shared.kube.edit import create_if_missing, delete_if_present
@@ -25,14 +26,13 @@ from shared.kube.transport import Kube
 from shared.manifest import Manifest, decode_manifest
 from shared.names import manifest_name
 from shared.quantity import format_bytes
-from shared.unreadable import UNREADABLE
 
 LABEL, KIND = "larder.dev/kind", "manifest"
 _PART = {"larder.dev/form": "part"}  # older releases without parts cannot read these: docs/operations.md, "Rollback"
 URI, REVISION = "larder.dev/uri", "larder.dev/revision"
 NAMESPACE, LISTING, SIZE = "larder.dev/namespace", "larder.dev/listing", "larder.dev/bytes"
 _MAX_CACHED_BYTES = 32 * 2**20
-_DAMAGED = (KeyError, ValueError, zlib.error, *UNREADABLE)
+_DAMAGED = (KeyError, ValueError, zlib.error, *DECODE_ERRORS)
 
 
 class _ConfigMap(Object, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from controller.placement.demand import Demand
 from controller.placement.demand_of_kind import Declared
 from controller.state.keys import ModelKey
 from controller.state.signal import Signal
-from shared.api.core import Node, Pod
+from shared.api.core import TERMINAL_PHASES, Node, Pod
 from shared.api.inference_service import InferenceService
 from shared.api.model_cache import ModelCache
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
@@ -15,7 +15,6 @@ from shared.api.model_node import EntryStatus, ModelNode
 from shared.names import DRAINING_PREFIX, FETCHING_PREFIX, NODE_PREFIXES, SNAPSHOT_PREFIX
 
 _NOT_REQUIRED = (SNAPSHOT_PREFIX, FETCHING_PREFIX, DRAINING_PREFIX)  # by pods behind our gate
-TERMINAL = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,11 @@ class Changes:
     model_node: Signal[ModelNodeChange] = field(default_factory=Signal)
     group: Signal[ModelCacheNodeGroup | None, ModelCacheNodeGroup | None] = field(default_factory=Signal)
     agent: Signal[str] = field(default_factory=Signal)  # the node whose agent became ready or went away
-    user: Signal[Pod | None, Pod | None] = field(default_factory=Signal)
-    device_claim: Signal[str] = field(default_factory=Signal)  # the node on which a claim holds a model, or did
+    model_pod: Signal[Pod | None, Pod | None] = field(default_factory=Signal)
+    resource_claim_node: Signal[str] = field(default_factory=Signal)  # the node on which a claim holds a model, or did
     model: Signal[ModelKey, Demand | None, Demand | None] = field(default_factory=Signal)
     unmanaged: Signal[ModelKey, Declared | None, Declared | None] = field(default_factory=Signal)
-    service: Signal[InferenceService | None, InferenceService | None] = field(default_factory=Signal)
+    inference_service: Signal[InferenceService | None, InferenceService | None] = field(default_factory=Signal)
     snapshot_labels: Signal[frozenset[str]] = field(default_factory=Signal)  # where pods may be placed has changed
     model_cache: Signal[ModelCache | None, ModelCache | None] = field(default_factory=Signal)
     unplaced: Signal[str] = field(default_factory=Signal)  # a model id that gained or lost its place on a node
@@ -65,7 +64,7 @@ def changed_snapshot_labels(before: Node | None, after: Node | None) -> frozense
     return old ^ new | (new if _required(before) != _required(after) else frozenset())
 
 
-def user_matters(before: Pod | None, after: Pod | None) -> bool:
+def model_pod_matters(before: Pod | None, after: Pod | None) -> bool:
     """Return whether a pod that uses models was created, deleted, scheduled, or ended."""
     return before is None or after is None or _use(before) != _use(after)
 
@@ -127,4 +126,4 @@ def _required(node: Node | None) -> tuple[object, ...]:
 
 
 def _use(pod: Pod) -> tuple[object, ...]:
-    return pod.spec.node_name, pod.status.phase in TERMINAL
+    return pod.spec.node_name, pod.status.phase in TERMINAL_PHASES

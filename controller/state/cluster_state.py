@@ -12,15 +12,15 @@ from controller.state.changes import (
     Changes,
     changed_snapshot_labels,
     model_node_change,
+    model_pod_matters,
     node_matters,
-    user_matters,
 )
 from controller.state.dra.watched_claims import WatchedResourceClaims
 from controller.state.index import Index
 from controller.state.keys import EntryKey, ModelKey
 from controller.state.kinds.ownership import Ownership
 from controller.state.models.declared_models import DeclaredModels
-from controller.state.models.held_revisions import HeldRevisions
+from controller.state.models.retired_revisions import RetiredRevisions
 from controller.state.nodes.agent_liveness import AgentLiveness
 from controller.state.nodes.entry_statuses import EntryStatuses
 from controller.state.nodes.listed_entries import ListedEntries
@@ -62,11 +62,11 @@ class ClusterState:
     groups: Cache[ModelCacheNodeGroup] = field(init=False)
     base_models: Cache[BaseModel] = field(init=False)
     cluster_base_models: Cache[ClusterBaseModel] = field(init=False)
-    caches: Cache[ClusterModelCache] = field(init=False)
+    cluster_model_caches: Cache[ClusterModelCache] = field(init=False)
     model_caches: Cache[ModelCache] = field(init=False)
-    services: Cache[InferenceService] = field(init=False)
+    inference_services: Cache[InferenceService] = field(init=False)
     agents: Cache[Pod] = field(init=False)
-    users: Cache[Pod] = field(init=False)
+    model_pods: Cache[Pod] = field(init=False)
     injected_pods: Cache[Pod] = field(init=False)  # that mount Models
     models: DeclaredModels = field(init=False)
     liveness: AgentLiveness = field(init=False)
@@ -76,32 +76,32 @@ class ClusterState:
     volumes: ModelVolumes = field(init=False)
     pod_users: PodUsers = field(init=False)
     waiting_pods: WaitingPods = field(default_factory=WaitingPods, init=False)
-    held_revisions: HeldRevisions = field(init=False)
+    retired_revisions: RetiredRevisions = field(init=False)
     unplaced: UnplacedEntries = field(init=False)
-    device_claims: WatchedResourceClaims = field(init=False)
+    resource_claims: WatchedResourceClaims = field(init=False)
     _model_caches_in: Index[str, Key] = field(default_factory=Index, init=False)
 
     def __post_init__(self, allowed: AllowedSources, files: Selection) -> None:
         self.liveness = AgentLiveness(self.clock)
-        self.held_revisions = HeldRevisions(self.clock, self.waiting_pods.is_needed)
-        self.models = DeclaredModels(allowed, files, self.changed, self.held_revisions.move)
+        self.retired_revisions = RetiredRevisions(self.clock, self.waiting_pods.is_needed)
+        self.models = DeclaredModels(allowed, files, self.changed, self.retired_revisions.on_change)
         self.nodes = Cache(self._node_changed)
         self.model_nodes = Cache(self._model_node_changed)
         self.groups = Cache(self._group_changed)
         self.base_models = Cache(partial(self.models.on_change, "BaseModel"))
         self.cluster_base_models = Cache(partial(self.models.on_change, "ClusterBaseModel"))
-        self.caches = Cache(partial(self.models.on_change, "ClusterModelCache"))
+        self.cluster_model_caches = Cache(partial(self.models.on_change, "ClusterModelCache"))
         self.model_caches = Cache(self._model_cache_changed)
-        self.services = Cache(self.changed.service.emit)
+        self.inference_services = Cache(self.changed.inference_service.emit)
         self.agents = Cache(self._agent_changed)
-        self.users = Cache(self._user_changed)
+        self.model_pods = Cache(self._model_pod_changed)
         self.injected_pods = Cache(lambda *_: None)
         self.membership = Membership(self.nodes, self.groups, self.default_limits)
         self.statuses = EntryStatuses(self.model_nodes)
         self.listed = ListedEntries(self.model_nodes)
         self.volumes = ModelVolumes()
-        self.device_claims = WatchedResourceClaims(self.changed.device_claim.emit)
-        self.pod_users = PodUsers(self.users, self.store_root, self.models.same_id, self.volumes.paths_of)
+        self.resource_claims = WatchedResourceClaims(self.changed.resource_claim_node.emit)
+        self.pod_users = PodUsers(self.model_pods, self.store_root, self.models.same_id, self.volumes.paths_of)
         self.unplaced = UnplacedEntries(self.changed.unplaced)
 
     def node(self, name: str) -> Node | None:
@@ -118,7 +118,7 @@ class ClusterState:
 
     def service(self, namespace: str, name: str) -> InferenceService | None:
         """Return the InferenceService, or None."""
-        return self.services.get(Key(namespace, name))
+        return self.inference_services.get(Key(namespace, name))
 
     def model_caches_in(self, namespace: str) -> list[ModelCache]:
         """Return the ModelCaches of a namespace."""
@@ -134,7 +134,7 @@ class ClusterState:
             case "ClusterBaseModel":
                 return self.cluster_base_models.get(name)
             case _:
-                return self.caches.get(name)
+                return self.cluster_model_caches.get(name)
 
     def is_target(self, demand: Demand, node: Node) -> bool:
         """Return whether a node should hold a model according to its object."""
@@ -155,7 +155,7 @@ class ClusterState:
         Otherwise a tenant could bring old files to every node, with pods that name old revisions.
         """
         serves = any(d.id == key[0] and d.serving == key[1] for d in self.models.same_id(key[0]))
-        return key in self.listed and (serves or self.held_revisions.is_recent(key))
+        return key in self.listed and (serves or self.retired_revisions.is_recent(key))
 
     def _node_changed(self, before: Node | None, after: Node | None) -> None:
         if before is not None:
@@ -171,7 +171,7 @@ class ClusterState:
     def _model_node_changed(self, before: ModelNode | None, after: ModelNode | None) -> None:
         known = after or before
         if known is not None:
-            self.listed.move(before, after)
+            self.listed.on_change(before, after)
             self.statuses.forget(known.metadata.name)
         if (change := model_node_change(before, after)) is not None:
             self.changed.model_node.emit(change)
@@ -187,16 +187,16 @@ class ClusterState:
         if after is None and before is not None and self.node(before.spec.node_name) is None:
             self.liveness.forget(before.spec.node_name)
 
-    def _user_changed(self, before: Pod | None, after: Pod | None) -> None:
-        self.pod_users.move(before, after)
-        self.volumes.move_pod(before, after)
-        self.waiting_pods.move(before, after)
-        if user_matters(before, after):
-            self.changed.user.emit(before, after)
+    def _model_pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        self.pod_users.on_change(before, after)
+        self.volumes.on_pod_change(before, after)
+        self.waiting_pods.on_change(before, after)
+        if model_pod_matters(before, after):
+            self.changed.model_pod.emit(before, after)
 
     def _model_cache_changed(self, before: ModelCache | None, after: ModelCache | None) -> None:
         known = after or before
         if known is not None:
             namespace = known.metadata.namespace
-            self._model_caches_in.move(known.key, (namespace,) if before else (), (namespace,) if after else ())
+            self._model_caches_in.update(known.key, (namespace,) if before else (), (namespace,) if after else ())
             self.changed.model_cache.emit(before, after)

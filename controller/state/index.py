@@ -14,7 +14,7 @@ class Index(Generic[V, K]):
 
     _names: dict[V, dict[K, None]] = field(default_factory=dict, init=False)  # dicts, because they keep their order
 
-    def move(self, name: K, before: Iterable[V], after: Iterable[V]) -> None:
+    def update(self, name: K, before: Iterable[V], after: Iterable[V]) -> None:
         """Move a name from the values `before` to the values `after`."""
         old, new = set(before), set(after)
         for value in old - new:

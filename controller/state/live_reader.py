@@ -1,6 +1,5 @@
 """Live reads of cached objects, for decisions that must not depend on a stale cache."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,11 +17,11 @@ from shared.api.core import NODES, Node
 from shared.api.kinds import DEFINITIONS, NODE_GROUP
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.kube.collection import get_object, list_objects
+from shared.kube.objects import is_object_name
 from shared.kube.transport import Kube
 from shared.selection.choice import WHOLE, Selection
 
 _DEFINITIONS = {d.kind: d for d in DEFINITIONS}
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 
 
 def object_path(key: ModelKey) -> str:
@@ -30,11 +29,6 @@ def object_path(key: ModelKey) -> str:
     definition = _DEFINITIONS[key.kind]
     prefix = f"/apis/{definition.group}/{definition.version}"
     return f"{prefix}{f'/namespaces/{key.namespace}' if key.namespace else ''}/{definition.plural}/{key.name}"
-
-
-def is_object_name(text: str) -> bool:
-    """Return whether a text is a valid object name; nothing else may become part of an API path."""
-    return bool(_NAME.fullmatch(text)) and ".." not in text
 
 
 def keys_of(identity: str) -> list[ModelKey]:
@@ -75,7 +69,7 @@ class LiveReader:
         node = await get_object(self.kube, f"{NODES}/{name}", Node)
         return node.metadata.uid if node else ""
 
-    async def wanted(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
+    async def read_wanted(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
         """Return the entries that some declared model wants on a node, or may turn out to want."""
         keys = frozenset(entries)
         node = await get_object(self.kube, f"{NODES}/{node_name}", Node)
@@ -84,7 +78,7 @@ class LiveReader:
         by_id = {identity: await self._demands_for(node, identity) for identity in {key[0] for key in keys}}
         return frozenset(key for key in keys if any(_may_want(d, key) for d in by_id[key[0]]))
 
-    async def protected(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
+    async def read_protected(self, node_name: str, entries: Iterable[EntryKey]) -> frozenset[EntryKey]:
         """Return the entries that may not be evicted: a pinned model wants it, or a group forbids it."""
         keys = frozenset(entries)
         node = await get_object(self.kube, f"{NODES}/{node_name}", Node)

@@ -8,7 +8,7 @@ from controller.claimtemplates.templates import VolumeClaimTemplate, is_controll
 from controller.manager.event_recorder import EventRecorder
 from controller.manager.write import StaleError, replace_part, require_current
 from controller.provisioning.exclusive_names import create_exclusively
-from controller.trainingjobs.replicas import JOB_LABEL, JobReplica, job_service, replica_claim, replica_pod
+from controller.trainingjobs.objects import JOB_LABEL, JobReplica, job_service, replica_claim, replica_pod
 from controller.trainingjobs.report import READY, is_problem
 from controller.trainingjobs.training_pod import TrainingPod
 from shared.api.core import claims_in, pods_in

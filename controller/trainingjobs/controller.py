@@ -7,8 +7,8 @@ from controller.manager.watches import Queue, Watch, itself, on
 from controller.state.informer import Informer
 from controller.state.pods.model_volumes import ModelVolumes
 from controller.trainingjobs.keys import TrainingJobKey
+from controller.trainingjobs.objects import JOB_LABEL
 from controller.trainingjobs.reconcile import TrainingJobReconciler
-from controller.trainingjobs.replicas import JOB_LABEL
 from controller.trainingjobs.state import TrainingJobs
 from controller.trainingjobs.state_metrics import job_gauges
 from controller.trainingjobs.training_pod import TrainingPod

@@ -16,15 +16,15 @@ from typing import TypeAlias
 from controller.claimtemplates.templates import VolumeClaimTemplate
 from controller.manager.actions import Requeue
 from controller.manager.poll_delay import poll_delay_s
+from controller.trainingjobs.objects import JobReplica
 from controller.trainingjobs.outcome import JobOutcome, deadline_of, failed_pods, has_ended, outcome_of
-from controller.trainingjobs.replicas import JobReplica
 from controller.trainingjobs.training_pod import TrainingPod
 from controller.trainingjobs.view import ReplicaView, TrainingJobView
 from shared.kube.objects import Meta
 
 PODS_AT_ONCE = 50  # pods created or deleted per reconcile, so that other namespaces get their turn
-MOST_QUEUED = 500  # claims per role in the queue, which is in memory
-MOST_REPLACED = 100  # failed pods in `status.replacing`
+MAX_QUEUED = 500  # claims per role in the queue, which is in memory
+MAX_REPLACED = 100  # failed pods in `status.replacing`
 RESTART_S = 10.0  # minimum time between creating a pod and its replacement
 LOOK_AGAIN_S = 30.0  # between polls while another object has the name
 _POLLS_PER_TURN = 20  # a position is at most a quarter out of date at 5 claims per second
@@ -154,7 +154,7 @@ def _to_count(view: TrainingJobView) -> Iterator[str]:
     counted = set(view.job.status.replacing)
     known = sum(1 for pod in view.pods if pod.metadata.uid in counted)
     new = [p.metadata.uid for p in failed_pods(view) if not p.is_disrupted and p.metadata.uid not in counted]
-    yield from new[: max(0, MOST_REPLACED - known)]
+    yield from new[: max(0, MAX_REPLACED - known)]
 
 
 def _replacements(view: TrainingJobView, now: datetime) -> Iterator[Action]:
@@ -195,7 +195,7 @@ def _creations(view: TrainingJobView) -> Iterator[Action]:
 
 def _provisions(short: Iterable[tuple[int, ReplicaView]]) -> Iterator[ProvisionClaims]:
     """Queue the claims of the first replicas; claims that are already queued count towards the limit."""
-    room = MOST_QUEUED
+    room = MAX_QUEUED
     for number, replica in short:
         if room <= 0:
             return

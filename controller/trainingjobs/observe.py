@@ -13,9 +13,9 @@ from controller.claimtemplates.templates import (
 from controller.provisioning.creation_failure import CreationFailure
 from controller.provisioning.failed_creations import FailedCreations
 from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
+from controller.trainingjobs.objects import LONGEST_NAME, JobReplica, replicas_of, templates_of
 from controller.trainingjobs.outcome import has_ended
 from controller.trainingjobs.recent_creations import RecentCreations
-from controller.trainingjobs.replicas import LONGEST_NAME, JobReplica, replicas_of, templates_of
 from controller.trainingjobs.report import NAME_CONFLICT, NAME_TOO_LONG, TERMINATING
 from controller.trainingjobs.state import TrainingJobs
 from controller.trainingjobs.view import JobObstacle, QueueState, ReplicaView, TrainingJobView

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controller.trainingjobs.replicas import MASTERS
+from controller.trainingjobs.objects import MASTERS
 from controller.trainingjobs.training_pod import TrainingPod
 from controller.trainingjobs.view import ReplicaView, TrainingJobView
 from shared.api.meta import holds

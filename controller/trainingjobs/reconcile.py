@@ -26,9 +26,9 @@ from controller.trainingjobs.decide import (
     decide,
 )
 from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
+from controller.trainingjobs.objects import JobReplica, template_of
 from controller.trainingjobs.observe import FailureKey, TrainingJobObserver
 from controller.trainingjobs.outcome import failed_pods
-from controller.trainingjobs.replicas import JobReplica, template_of
 from controller.trainingjobs.report import status_of
 from controller.trainingjobs.requested_claims import RequestedClaims
 from controller.trainingjobs.view import TrainingJobView

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from controller.provisioning.provision_request import ProvisionRequest
 from controller.provisioning.provisioner import Provisioner
 from controller.trainingjobs.keys import ReplicaClaimKey, TrainingJobKey
-from controller.trainingjobs.replicas import JobReplica
+from controller.trainingjobs.objects import JobReplica
 from controller.trainingjobs.view import QueueState
 
 

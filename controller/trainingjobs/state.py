@@ -72,14 +72,14 @@ class TrainingJobs:
         if known is None:
             return
         namespace = known.metadata.namespace
-        self._jobs_in.move(known.key, (namespace,) if before else (), (namespace,) if after else ())
+        self._jobs_in.update(known.key, (namespace,) if before else (), (namespace,) if after else ())
         signal = self.part_changed if _wants_the_same(before, after) else self.changed
         signal.emit(TrainingJobKey(*known.key))
 
     def _pod_changed(self, before: TrainingPod | None, after: TrainingPod | None) -> None:
         known = after or before
         if known is not None:
-            self._pods_of.move(known.key, _controllers(before), _controllers(after))
+            self._pods_of.update(known.key, _controllers(before), _controllers(after))
             self.signal_owner(known)
 
 

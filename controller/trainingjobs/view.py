@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from controller.claimtemplates.templates import VolumeClaimTemplate
 from controller.provisioning.creation_failure import CreationFailure
-from controller.trainingjobs.replicas import JobReplica
+from controller.trainingjobs.objects import JobReplica
 from controller.trainingjobs.training_pod import TrainingPod
 from shared.api.training_job import TrainingJob
 

@@ -71,7 +71,7 @@ class UncachedPods:
         if pod is None:
             return
         old, new = (self._service(found) for found in (before, after))
-        self._by_service.move(pod.key, old, new)
+        self._by_service.update(pod.key, old, new)
         if after is not None and (before is None or _reason(before) != _reason(after)):
             for service in new:
                 self.changed.emit(service)

@@ -14,7 +14,7 @@ from shared.kube.events import EventSubject
 from shared.kube.transport import Kube
 
 NOT_CACHED = "ModelNotCached"
-_MOST_REASONS = 3
+_MAX_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class UncachedServiceReconciler:
         subject = await self._subject(key) if reasons else None
         if subject is None:
             return None
-        for reason, pod in islice(reasons.items(), _MOST_REASONS):
+        for reason, pod in islice(reasons.items(), _MAX_REASONS):
             message = f"pod {pod} downloads its own copy of the model, because no cache could give it one: {reason}"
-            await self.events.report(key, (subject,), NOT_CACHED, message, news=reason)
+            await self.events.report(key, (subject,), NOT_CACHED, message, state_key=reason)
         return None
 
     async def _subject(self, key: UncachedServiceKey) -> EventSubject | None:

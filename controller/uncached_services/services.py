@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from controller.admission.pods.pod_annotations import ENABLE_CACHE, KSERVE_LABEL, NOT_CACHED
 from controller.inferenceservices.kserve import KSERVE_PATHS
-from controller.state.changes import TERMINAL
 from controller.uncached_services.keys import UncachedServiceKey
-from shared.api.core import Pod
+from shared.api.core import TERMINAL_PHASES, Pod
 
 _PART_OF, _LLM = "app.kubernetes.io/part-of", "llminferenceservice"
 
@@ -40,7 +39,7 @@ KINDS = {
 def is_uncached(pod: Pod) -> bool:
     """Return whether a pod that has not ended asked for a cached model and was left with its own download."""
     meta = pod.metadata
-    has_ended = meta.deletion_timestamp is not None or pod.status.phase in TERMINAL
+    has_ended = meta.deletion_timestamp is not None or pod.status.phase in TERMINAL_PHASES
     requests_cache = meta.annotations.get(ENABLE_CACHE, "false").lower() != "false"
     return requests_cache and NOT_CACHED in meta.annotations and not has_ended
 

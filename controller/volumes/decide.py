@@ -21,7 +21,7 @@ from shared.api.core import BOUND, PersistentVolume, PersistentVolumeClaim
 
 UNUSED_S = 30.0  # so that a rollout, or pods created one after another, keep their claim
 UNBOUND_S = 20.0  # binding takes about a second
-_LOOK_AGAIN_S = 60.0
+_REQUEUE_S = 60.0
 NAME_CONFLICT = "NameConflict"
 REFUSED = "VolumeRefused"
 DELAYED = "VolumeDelayed"
@@ -66,27 +66,27 @@ def decide(view: VolumeView) -> list[Action]:
     if not view.users:
         return [Withdraw(), *_clean_up(view)]
     if view.claim is not None and not view.is_ours:
-        return [Withdraw(), ReportReason(NAME_CONFLICT, _conflict(view)), Requeue(_LOOK_AGAIN_S)]
+        return [Withdraw(), ReportReason(NAME_CONFLICT, _conflict(view)), Requeue(_REQUEUE_S)]
     if _is_leaving(view):
-        return [Withdraw(), ReportReason(TERMINATING, _terminating(view)), Requeue(_LOOK_AGAIN_S)]
+        return [Withdraw(), ReportReason(TERMINATING, _terminating(view)), Requeue(_REQUEUE_S)]
     if view.claim is not None and view.volume is not None and _is_bound_or_free(view):
         return [Withdraw(), *_check_files(view), *_check_binding(view, view.claim)]
     if view.manifest is None:
-        return [Withdraw(), ReportReason(*view.problem), Requeue(_LOOK_AGAIN_S)]
+        return [Withdraw(), ReportReason(*view.problem), Requeue(_REQUEUE_S)]
     if (lost := _lost_volume(view)) is not None:
-        return [DeleteVolume(lost), Requeue(_LOOK_AGAIN_S)]
+        return [DeleteVolume(lost), Requeue(_REQUEUE_S)]
     return _provision(view, view.manifest)
 
 
 def _provision(view: VolumeView, manifest: VolumeManifest) -> list[Action]:
     """Request the objects; the request is repeated, because a queue is lost with its replica."""
     if view.failure is None or view.failure.retry_s == 0:
-        return [*_queued(view), Provision(manifest), Requeue(_LOOK_AGAIN_S)]
+        return [*_queued(view), Provision(manifest), Requeue(_REQUEUE_S)]
     if view.failure.retry_s is not None:
         reason = view.failure.reason or REFUSED
         return [ReportReason(reason, _failed(view, view.failure.message)), Requeue(view.failure.retry_s)]
     delayed = ReportReason(DELAYED, _failed(view, view.failure.message))
-    return [delayed, Provision(manifest), Requeue(_LOOK_AGAIN_S)]
+    return [delayed, Provision(manifest), Requeue(_REQUEUE_S)]
 
 
 def _queued(view: VolumeView) -> list[Action]:
@@ -122,7 +122,7 @@ def _check_files(view: VolumeView) -> list[Action]:
             f"claim {view.key.name!r} has the files of another revision ({path}) than the pod was given; delete the "
             "pod: its successor gets another claim"
         )
-    return [ReportReason(NAME_CONFLICT, message), Requeue(_LOOK_AGAIN_S)]
+    return [ReportReason(NAME_CONFLICT, message), Requeue(_REQUEUE_S)]
 
 
 def _check_binding(view: VolumeView, claim: PersistentVolumeClaim) -> list[Action]:
@@ -131,7 +131,7 @@ def _check_binding(view: VolumeView, claim: PersistentVolumeClaim) -> list[Actio
         return []
     if view.unbound_s < UNBOUND_S:
         return [Requeue(UNBOUND_S - view.unbound_s)]
-    return [ReportReason(NOT_BOUND, _not_bound(claim)), Requeue(_LOOK_AGAIN_S)]
+    return [ReportReason(NOT_BOUND, _not_bound(claim)), Requeue(_REQUEUE_S)]
 
 
 def _clean_up(view: VolumeView) -> list[Action]:
@@ -142,9 +142,9 @@ def _clean_up(view: VolumeView) -> list[Action]:
             return [Requeue(UNUSED_S - view.unused_s)]
         if view.live_users is None:
             return [ListPods()]
-        return [Requeue(_LOOK_AGAIN_S)] if view.live_users else [DeleteClaim(view.claim.metadata)]
+        return [Requeue(_REQUEUE_S)] if view.live_users else [DeleteClaim(view.claim.metadata)]
     if view.volume is not None and view.volume.metadata.deletion_timestamp is None:
-        return [DeleteVolume(view.volume), Requeue(_LOOK_AGAIN_S)]  # a claim of that name may exist for a time
+        return [DeleteVolume(view.volume), Requeue(_REQUEUE_S)]  # a claim of that name may exist for a time
     return []
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.placement.volume_names import MODEL_ANNOTATION, VOLUME_LABEL, SnapshotVolume, waiting_name
+from controller.placement.volume_names import MODEL_ANNOTATION, VOLUME_LABEL, SnapshotKey, waiting_name
 from shared.json_object import Json
 from shared.names import snapshot_label, snapshot_path
 
@@ -73,7 +73,7 @@ class VolumeManifest:
     namespace: str
     claim: str
     volume: str
-    wanted: SnapshotVolume
+    wanted: SnapshotKey
     size_bytes: int
     store_root: str
     template: VolumeTemplate = VolumeTemplate()

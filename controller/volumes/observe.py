@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from controller.placement.demand import Demand
 from controller.placement.volume_names import (
-    SnapshotVolume,
+    SnapshotKey,
     has_plain_name,
     hashed_name,
     is_our_claim,
@@ -15,12 +15,11 @@ from controller.placement.volume_names import (
     waiting_name,
 )
 from controller.provisioning.creation_failure import CreationFailure
-from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
 from controller.volumes.keys import VolumeKey
 from controller.volumes.objects import VolumeManifest, VolumeTemplate
 from controller.volumes.view import VolumeView
-from shared.api.core import BOUND, Pod, pods_in
+from shared.api.core import BOUND, TERMINAL_PHASES, Pod, pods_in
 from shared.api.kinds import CLUSTER_MODEL_CACHE
 from shared.kube.collection import list_objects
 from shared.kube.objects import Key
@@ -64,7 +63,7 @@ class VolumeObserver:
     async def with_live_users(self, view: VolumeView) -> VolumeView:
         """Add whether any pod of the namespace mounts the claim, including pods that bypassed admission."""
         pods = await list_objects(self.kube, pods_in(view.key.namespace), Pod)
-        used = any(view.key.name in pod.spec.claims and pod.status.phase not in TERMINAL for pod in pods)
+        used = any(view.key.name in pod.spec.claims and pod.status.phase not in TERMINAL_PHASES for pod in pods)
         return replace(view, live_users=used)
 
     def forget(self, key: VolumeKey) -> None:
@@ -78,7 +77,7 @@ class VolumeObserver:
         self._unbound_since.clear()
 
     def _users(self, claim: Key) -> tuple[Pod, ...]:
-        known = (self.cluster.users.get(pod) for pod in self.cluster.volumes.pods_of(claim))
+        known = (self.cluster.model_pods.get(pod) for pod in self.cluster.volumes.pods_of(claim))
         return tuple(sorted((p for p in known if p is not None), key=lambda p: p.metadata.creation_timestamp))
 
     def _lasted_s(self, since: dict[VolumeKey, float], key: VolumeKey, *, holds: bool) -> float:
@@ -110,24 +109,24 @@ class VolumeObserver:
         )
         return manifest, ("", "")
 
-    def _has_revision(self, demand: Demand, wanted: SnapshotVolume) -> bool:
+    def _has_revision(self, demand: Demand, wanted: SnapshotKey) -> bool:
         """Return whether a model serves a revision, resolved it, or still has it on a node."""
         if wanted.revision in (demand.serving, demand.resolution.revision if demand.resolution else ""):
             return True
         return (wanted.id, wanted.revision) in self.cluster.listed
 
-    def _names(self, wanted: SnapshotVolume, demands: list[Demand]) -> set[str]:
+    def _names(self, wanted: SnapshotKey, demands: list[Demand]) -> set[str]:
         plain = any(has_plain_name(wanted, demand.claim_revision) for demand in demands)
         return {hashed_name(wanted), waiting_name(wanted)} | ({plain_name(wanted)} if plain else set())
 
     def _template(self, demands: list[Demand]) -> VolumeTemplate:
         names = (demand.name for demand in demands if demand.kind == CLUSTER_MODEL_CACHE.kind)
-        caches = (self.cluster.caches.get(Key("", name)) for name in names)
+        caches = (self.cluster.cluster_model_caches.get(Key("", name)) for name in names)
         specs = (cache.spec for cache in caches if cache is not None)
         return next((VolumeTemplate(spec.pv_spec, spec.pvc_spec) for spec in specs), VolumeTemplate())
 
 
-def _not_found(wanted: SnapshotVolume) -> str:
+def _not_found(wanted: SnapshotKey) -> str:
     return (
         f"no model {wanted.id} has revision {wanted.revision} any more; delete the pod, so that its successor gets "
         "the current one"

@@ -1,9 +1,9 @@
 """What to do if the claim of a pod's model cannot be created because another claim has its name. No input or output."""
 
-from controller.placement.volume_names import SnapshotVolume, plain_name
+from controller.placement.volume_names import SnapshotKey, plain_name
 
 
-def advice_on_taken_name(claim: str, wanted: SnapshotVolume | None) -> str:
+def advice_on_taken_name(claim: str, wanted: SnapshotKey | None) -> str:
     """Return what to do about the other claim.
 
     Pods get a claim with a hash in its name if the name of the model is taken. If the taken name has the hash already,

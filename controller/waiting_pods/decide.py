@@ -24,8 +24,8 @@ REVISION_GONE = "ModelRevisionGone"
 _PROGRESS_S = 60.0
 _REPEAT_S = 3600.0
 _NEXT_BATCH_S = 0.1
-_NEXT_LOOK_S = 5.0
-_MOST_AT_ONCE = 50
+_REQUEUE_S = 5.0
+_MAX_AT_ONCE = 50
 _AGENT_LATE_S = 120.0  # a new node's agent starts sooner
 _STEP_PERCENT = 10
 _MAX_NOTIFIED = 5
@@ -48,12 +48,12 @@ class FailPod:
 
 @dataclass(frozen=True, slots=True)
 class ReportOnPods:
-    """Write an Event on pods, with `owners` also on their owners; another state in `news` is reported at once."""
+    """Write an Event on pods, with `owners` also on their owners; another state in `state_key` is reported at once."""
 
     pods: tuple[Pod, ...]
     reason: str
     message: str
-    news: str = ""
+    state_key: str = ""
     warn: bool = False
     owners: bool = False
 
@@ -74,16 +74,16 @@ def decide(view: WaitingView) -> list[Action]:
         else:
             rest.append(waiting)
     changes = gates if view.paused else [*gates, *ends]
-    look_again = _look_again(view, rest, changes=len(changes), ends=len(ends))
-    return [*changes[:_MOST_AT_ONCE], *_reports(view, rest), *look_again]
+    requeue = _requeue(view, rest, changes=len(changes), ends=len(ends))
+    return [*changes[:_MAX_AT_ONCE], *_reports(view, rest), *requeue]
 
 
-def _look_again(view: WaitingView, rest: list[WaitingPod], changes: int, ends: int) -> list[Action]:
+def _requeue(view: WaitingView, rest: list[WaitingPod], changes: int, ends: int) -> list[Action]:
     """Return when to reconcile the pods again if no event comes earlier; for most changes, one does."""
-    if changes > _MOST_AT_ONCE:
+    if changes > _MAX_AT_ONCE:
         return [Requeue(_NEXT_BATCH_S)]
     if view.undecided:
-        return [Requeue(_NEXT_LOOK_S)]
+        return [Requeue(_REQUEUE_S)]
     if changes or ends or any(w.missing is not None or w.recently_failed for w in rest):
         return [Requeue(_PROGRESS_S)]
     return [Requeue(_REPEAT_S)] if any(view.waits(w) for w in rest) else []
@@ -120,8 +120,8 @@ def _progress_of(view: WaitingView, pod: Pod, missing: MissingFiles) -> ReportOn
     delay = _delay(missing)
     if delay:
         facts = missing.phase, missing.reason, missing.node_ready, bool(missing.obstacle), _lacks_agent(missing)
-        news = " ".join(map(str, facts))
-        return ReportOnPods((pod,), DELAYED, f"{_title(view)} is not on node {delay}", news, warn=True)
+        state_key = " ".join(map(str, facts))
+        return ReportOnPods((pod,), DELAYED, f"{_title(view)} is not on node {delay}", state_key, warn=True)
     size = format_bytes(missing.total_bytes) if missing.total_bytes else "unknown size"
     how_far = f"{format_bytes(missing.done_bytes)} of {size}, {missing.percent} %"
     message = (

@@ -22,8 +22,8 @@ from shared.api.core import Node, Pod
 from shared.api.model_node import COMPLETE_PHASES, Phase
 from shared.names import ready_label, snapshot_label
 
-_MOST_MATCHED = 100
-_MOST_COMPARISONS = 20_000  # of a pod with a node: 1.4 s with the longest affinities
+_MAX_MATCHED = 100
+_MAX_COMPARISONS = 20_000  # of a pod with a node: 1.4 s with the longest affinities
 _NODES_AT_ONCE = 50  # about 5 ms with the longest affinity that a Pod keeps
 
 
@@ -73,7 +73,7 @@ class WaitingPodsObserver:
         self._next.pop(key, None)
 
     def _pods(self, key: WaitingKey) -> list[Pod]:
-        known = map(self.cluster.users.get, self.cluster.waiting_pods.pods_for(key.namespace, key.snapshot))
+        known = map(self.cluster.model_pods.get, self.cluster.waiting_pods.pods_for(key.namespace, key.snapshot))
         return sorted((p for p in known if p is not None), key=lambda p: (p.metadata.creation_timestamp, p.key))
 
     def _nodes_with_files(self, key: WaitingKey) -> list[Node]:
@@ -137,7 +137,7 @@ class WaitingPodsObserver:
         """
         if not gated or not with_files:
             return set(), False
-        most = max(1, min(_MOST_MATCHED, _MOST_COMPARISONS // len(with_files)))
+        most = max(1, min(_MAX_MATCHED, _MAX_COMPARISONS // len(with_files)))
         first = self._next.pop(key, 0) % len(gated)
         answers, fitting = dict[str, bool](), set[str]()
         for index in range(len(gated)):

@@ -8,7 +8,7 @@ from typing import assert_never
 import structlog
 
 from controller.manager.actions import Requeue
-from controller.manager.pod_events import MOST_PODS, PodEvents
+from controller.manager.pod_events import MAX_PODS, PodEvents
 from controller.waiting_pods.act import REASON, WaitingPodsActor
 from controller.waiting_pods.decide import HERE, Action, FailPod, RemoveGate, ReportOnPods, decide
 from controller.waiting_pods.keys import WaitingKey
@@ -105,9 +105,15 @@ class WaitingPodsReconciler:
 
     async def _report(self, key: WaitingKey, report: ReportOnPods) -> None:
         await self.pod_events.report(
-            key, report.pods, report.reason, report.message, news=report.news, warn=report.warn, owners=report.owners
+            key,
+            report.pods,
+            report.reason,
+            report.message,
+            state_key=report.state_key,
+            warn=report.warn,
+            owners=report.owners,
         )
-        uids = {pod.metadata.uid for pod in report.pods[:MOST_PODS]}
+        uids = {pod.metadata.uid for pod in report.pods[:MAX_PODS]}
         if report.reason == HERE:
             self._reported.get(key, set()).difference_update(uids)
         else:

@@ -17,7 +17,7 @@ from rig.source_fixtures import FileServer
 from shared.json_object import Json
 
 _PODS = "/api/v1/namespaces/default/pods"
-_MOST_EVENTS, _LOG_LINES = 60, 40
+_MAX_EVENTS, _LOG_LINES = 60, 40
 
 
 @dataclass(kw_only=True)
@@ -55,7 +55,7 @@ class Site(ClusterDriver):
         return [
             f"{event['metadata']['creationTimestamp']} {event['involvedObject']['kind']} "
             f"{event['involvedObject']['name']} {event['reason']}: {event['message']}"
-            for event in sorted(found, key=lambda e: str(e["metadata"]["creationTimestamp"]))[-_MOST_EVENTS:]
+            for event in sorted(found, key=lambda e: str(e["metadata"]["creationTimestamp"]))[-_MAX_EVENTS:]
         ]
 
     def leader(self) -> ControllerProgram:

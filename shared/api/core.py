@@ -19,6 +19,7 @@ STORAGE = "storage"  # the resource that a claim requests
 BOUND = "Bound"  # the phase of a claim
 HOSTS_ANNOTATION = "larder.dev/hosts"
 _LONGEST_BYTES = 4096  # of one free-form field
+TERMINAL_PHASES = ("Succeeded", "Failed")  # of pods
 
 
 def pods_in(namespace: str) -> str:

@@ -10,7 +10,7 @@ from shared.kube.objects import Object
 
 GROUP = "larder.dev"
 VERSION = "v1alpha1"
-MOST_REPLICAS = 5000  # of a job: the controller looks at all of them at once
+MAX_REPLICAS = 5000  # of a job: the controller looks at all of them at once
 _CLAIM_TEMPLATE: dict[str, Any] = {
     "required": ["metadata", "spec"],
     "properties": {
@@ -55,9 +55,9 @@ RULES = (
     (
         (
             "self.spec.replicaSpecs.map(role, has(self.spec.replicaSpecs[role].replicas) ? "
-            f"self.spec.replicaSpecs[role].replicas : 1).sum() <= {MOST_REPLICAS}"
+            f"self.spec.replicaSpecs[role].replicas : 1).sum() <= {MAX_REPLICAS}"
         ),
-        f"the roles in spec.replicaSpecs have more than {MOST_REPLICAS} replicas together; split the job",
+        f"the roles in spec.replicaSpecs have more than {MAX_REPLICAS} replicas together; split the job",
     ),
 )
 
@@ -101,7 +101,7 @@ RestartPolicy = Literal["Always", "OnFailure", "Never", "ExitCode"]
 class ReplicaSpec(ApiStruct, frozen=True, kw_only=True):
     """The replicas of one role."""
 
-    replicas: Annotated[int, Meta(ge=0, le=MOST_REPLICAS, description="Number of pods. Defaults to 1.")] = 1
+    replicas: Annotated[int, Meta(ge=0, le=MAX_REPLICAS, description="Number of pods. Defaults to 1.")] = 1
     restart_policy: Annotated[
         RestartPolicy,
         Meta(

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
-from shared.unreadable import UNREADABLE
 
 ANNOTATION = "KubeDevice/DeviceInfo"
 MAX_BYTES = 256 * 1024  # the API server's limit for all annotations of an object
@@ -116,7 +116,7 @@ def _decoded(text: str | bytes) -> object:
         return msgspec.json.decode(content)
     except RecursionError:
         raise InvalidDeviceInfo("the text is nested too deeply; device information has four levels") from None
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise InvalidDeviceInfo(f"the text is not JSON: {error}") from error
 
 

@@ -5,10 +5,10 @@ from typing import TypeVar
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.kube.errors import Malformed, NotFound
 from shared.kube.objects import Object, Page
 from shared.kube.transport import JSON, Kube
-from shared.unreadable import UNREADABLE
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S")
@@ -64,5 +64,5 @@ def decode(data: bytes | msgspec.Raw, kind: type[S]) -> S:
     """Decode JSON; raises Malformed."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise Malformed(f"not a {kind.__name__}: {error}") from error

@@ -1,11 +1,18 @@
 """The parts of the Kubernetes wire format that all kinds share."""
 
+import re
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
-MOST_ENTRIES = 200  # of labels, annotations or owner references
+MAX_ENTRIES = 200  # of labels, annotations or owner references
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+
+
+def is_object_name(text: str) -> bool:
+    """Return whether a text is a valid object name; nothing else may become part of an API path."""
+    return bool(_NAME.fullmatch(text)) and ".." not in text
 
 
 def timestamp(moment: datetime) -> str:
@@ -41,11 +48,11 @@ def drop_excess(meta: Meta) -> None:
 
     Tenants may write 100,000 short ones, which take ten times as much memory as their text.
     """
-    if len(meta.labels) > MOST_ENTRIES:
+    if len(meta.labels) > MAX_ENTRIES:
         msgspec.structs.force_setattr(meta, "labels", {})
-    if len(meta.annotations) > MOST_ENTRIES:
+    if len(meta.annotations) > MAX_ENTRIES:
         msgspec.structs.force_setattr(meta, "annotations", {})
-    if len(meta.owner_references) > MOST_ENTRIES:
+    if len(meta.owner_references) > MAX_ENTRIES:
         msgspec.structs.force_setattr(meta, "owner_references", [])
 
 

@@ -11,12 +11,12 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from shared.backoff import Backoff, Uniform
+from shared.decode_errors import DECODE_ERRORS
 from shared.kube.collection import PAGE, decode, pages, selectors
 from shared.kube.errors import Busy, Expired, Malformed, Refused, Unreachable
 from shared.kube.objects import Event, Key, Object
 from shared.kube.status_errors import error_from_status
 from shared.kube.transport import Kube
-from shared.unreadable import UNREADABLE
 
 T = TypeVar("T", bound=Object)
 T_contra = TypeVar("T_contra", bound=Object, contravariant=True)
@@ -144,7 +144,7 @@ class Reflector(Generic[T]):
         """Decode an object. If that fails, return its key, so that the object is not treated as deleted."""
         try:
             return msgspec.json.decode(raw, type=self.kind)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             key = decode(raw, Object).key
             self.on_error(Malformed(f"{self.path} {key.namespace}/{key.name}: {error}"), 0)
             return key

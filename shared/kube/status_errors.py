@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.kube.errors import (
     AlreadyExists,
     Busy,
@@ -17,7 +18,6 @@ from shared.kube.errors import (
     Unreachable,
 )
 from shared.kube.objects import Status
-from shared.unreadable import UNREADABLE
 
 _NO_HEADERS: Mapping[str, str] = {}
 _SERVER_FAILED = 500
@@ -61,7 +61,7 @@ def error_from_status(code: int, body: bytes | msgspec.Raw, headers: Mapping[str
 def _status(body: bytes | msgspec.Raw) -> Status:
     try:
         return msgspec.json.decode(body, type=Status)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return Status(message=bytes(body)[:200].decode(errors="replace"))
 
 

@@ -9,8 +9,8 @@ from shared.metadata.formats.tensors import Packing
 from shared.metadata.model_metadata import ParametersFrom
 from shared.metadata.weights import Weights
 
-MOST_PARAMETERS = 2**50  # more than any real model has
-_MAX_BYTES = 8 * MOST_PARAMETERS
+MAX_PARAMETERS = 2**50  # more than any real model has
+_MAX_BYTES = 8 * MAX_PARAMETERS
 _BITS = {"float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8, "float8_e5m2": 8, "int8": 8}
 # Variants in file names, as diffusers writes them.
 _BITS_BY_NAME = {".fp32": 32, ".fp16": 16, ".bf16": 16}
@@ -33,7 +33,7 @@ def guess_parameters(
     """
     totals = _totals_of_index(files, weights)
     total = totals.get("total_parameters", 0)
-    if 0 < total < MOST_PARAMETERS and not packing.method:  # for packed weights, the index counts packed words
+    if 0 < total < MAX_PARAMETERS and not packing.method:  # for packed weights, the index counts packed words
         return total, "index"
     size_bytes = weights.size_bytes if weights.whole else totals.get("total_size", 0)
     packed = packing.method != ""
@@ -81,7 +81,7 @@ def estimate_parameters(size_bytes: int, bits: float, *, unquantized: int = 0) -
     if rest_bytes <= 0:
         rest_bytes, unquantized = size_bytes, 0
     found = unquantized + int(rest_bytes * 8 / bits)
-    return found if 0 < found < MOST_PARAMETERS else None
+    return found if 0 < found < MAX_PARAMETERS else None
 
 
 def _totals_of_index(files: ModelFiles, weights: Weights) -> dict[str, int]:

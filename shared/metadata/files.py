@@ -10,7 +10,7 @@ from typing import Protocol
 from shared.errors import LarderError, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest
 from shared.metadata.errors import MetadataMissing, directory_in_place_of
-from shared.sources.listing import bounded
+from shared.sources.listing_limits import bounded
 from shared.sources.local.beneath import Beneath
 from shared.sources.port import Source
 

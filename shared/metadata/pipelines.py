@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from shared.metadata.config.dimensions import dtype_of
 from shared.metadata.documents import read_fields
-from shared.metadata.estimate import MOST_PARAMETERS, bits_of_type, estimate_parameters
+from shared.metadata.estimate import MAX_PARAMETERS, bits_of_type, estimate_parameters
 from shared.metadata.fields import Fields
 from shared.metadata.files import ModelFiles
 from shared.metadata.formats.tensors import TensorTotals
@@ -49,7 +49,7 @@ def estimate_components(files: ModelFiles, components: Mapping[str, Component]) 
         if not found:
             return None
         total += found
-    return total if 0 < total < MOST_PARAMETERS else None
+    return total if 0 < total < MAX_PARAMETERS else None
 
 
 def _of_component(files: ModelFiles, name: str, weights: Weights) -> int | None:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-_MOST_WAITING_BYTES = 64 * 2**10
+_MAX_WAITING_BYTES = 64 * 2**10
 
 
 class JoinedWrites:
@@ -22,7 +22,7 @@ class JoinedWrites:
             self._loop.call_soon(self._flush)
         self._waiting.append(data)
         self._size += len(data)
-        if self._size > _MOST_WAITING_BYTES:
+        if self._size > _MAX_WAITING_BYTES:
             self._flush()
 
     def close(self) -> None:

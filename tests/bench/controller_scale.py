@@ -112,7 +112,7 @@ def fill(cluster: ClusterState, scale: Scale) -> None:
     """Fill the state in the worst order: models before the groups and nodes that they refer to."""
     nodes, models, groups = scale
     with timed("fill: models", models):
-        cluster.caches.replace([cache(i, groups) for i in range(models)])
+        cluster.cluster_model_caches.replace([cache(i, groups) for i in range(models)])
     made_nodes = [node(i, groups) for i in range(nodes)]
     with timed("fill: nodes", nodes):
         cluster.nodes.replace(made_nodes)
@@ -124,7 +124,7 @@ def fill(cluster: ClusterState, scale: Scale) -> None:
     with timed("fill: agents", nodes):
         cluster.agents.replace([pod(f"agent-{i}", f"node-{i:05}") for i in range(nodes)])
     with timed("fill: users (two per node)", 2 * nodes):
-        cluster.users.replace([pod(f"user-{i}", f"node-{i % nodes:05}") for i in range(2 * nodes)])
+        cluster.model_pods.replace([pod(f"user-{i}", f"node-{i % nodes:05}") for i in range(2 * nodes)])
 
 
 async def measure(
@@ -158,7 +158,7 @@ async def measure(
     resolved = [cache(i, groups, "2", "beef") for i in range(10)]
     with timed("a model is resolved", len(resolved)):
         for c in resolved:
-            cluster.caches.upsert(c)
+            cluster.cluster_model_caches.upsert(c)
 
 
 async def main(scale: Scale) -> None:
@@ -171,7 +171,7 @@ async def main(scale: Scale) -> None:
         secrets, manifests = Secrets(kube, "larder-system", sources), Manifests(kube, "larder-system")
         progress = ProgressTracker(clock, lambda *_: None)
         resolver = Resolver(secrets, manifests, sources, clock, lambda _: None)
-        drift = DriftChecker(resolver.upstream_of, 6 * 3600, clock, lambda _: None)
+        drift = DriftChecker(resolver.read_upstream_revision, 6 * 3600, clock, lambda _: None)
         observer = NodeObserver(
             cluster,
             kube,

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from controller.manager.controller import QueueKey
-from controller.nodes.decide import Create, Write, decide
+from controller.nodes.decide import CreateModelNode, WriteModelNode, decide
 from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.keys import NodeKey
 from controller.nodes.observe import NodeObserver
@@ -83,7 +83,7 @@ def place(observer: NodeObserver, cluster: ClusterState, name: str) -> ModelNode
     assert view is not None
     view = replace(view, unplaced=find_unplaced(view, NOW, ModelNodeCapacity()))
     cluster.unplaced.set(name, view.unplaced)
-    return next(a.spec for a in decide(view, NOW, RemovalTiming()) if isinstance(a, Create | Write))
+    return next(a.spec for a in decide(view, NOW, RemovalTiming()) if isinstance(a, CreateModelNode | WriteModelNode))
 
 
 def turn_of(models: int) -> int:

@@ -6,13 +6,13 @@ from shared.json_object import Json
 
 Get = Callable[[str], Awaitable[Json]]
 _NAMESPACE = "/api/v1/namespaces/default"
-_MOST = 20
+_MAX_SHOWN = 20
 
 
 async def describe_unplaced(get: Get, names: list[str]) -> str:
     """Return a paragraph per pod, of the first 20, as the API server has them now."""
     found = [f"{len(names)} pods were not seen on a node:"]
-    for name in names[:_MOST]:
+    for name in names[:_MAX_SHOWN]:
         pod = await get(f"{_NAMESPACE}/pods/{name}")
         events = await get(f"{_NAMESPACE}/events?fieldSelector=involvedObject.name={name}")
         found += _lines(name, pod, events.get("items", []))

@@ -63,7 +63,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(root: Path) -> Iterator[Store]:
     opened = Store.open(root)
-    opened.sweep()
+    opened.recover()
     yield opened
     opened.close()
 

@@ -73,7 +73,7 @@ def _of_agent() -> Iterable[Metric]:
 
 def _of_controller() -> Iterable[Metric]:
     known, metrics = fresh_cluster(), Metrics()
-    known.caches.upsert(cache("m", "gpus"))
+    known.cluster_model_caches.upsert(cache("m", "gpus"))
     AdmissionMetrics(metrics.registry)
     EvictionMetrics(metrics.registry)
     ExtenderMetrics(metrics.registry).plugin_failed("toys")

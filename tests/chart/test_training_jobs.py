@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from controller.trainingjobs.replicas import JobReplica, job_service, replica_claim, replica_pod, templates_of
+from controller.trainingjobs.objects import JobReplica, job_service, replica_claim, replica_pod, templates_of
 from rig.api import Api
 from rig.control_plane import ControlPlane
 from rig.errors import CallRefused

@@ -7,7 +7,7 @@ from http import HTTPStatus
 import pytest
 
 from controller.claimtemplates.templates import ClaimOwner, claim_body, parse_templates
-from controller.placement.volume_names import SnapshotVolume, waiting_name
+from controller.placement.volume_names import SnapshotKey, waiting_name
 from controller.volumes.objects import VolumeManifest
 from rig.api import Api
 from rig.control_plane import ControlPlane
@@ -22,7 +22,7 @@ _VOLUMES, _CLAIMS = "/api/v1/persistentvolumes", "/api/v1/namespaces/default/per
 _JOBS = "/apis/batch/v1/namespaces/default/jobs"
 _MODELS = "/apis/models.example.com/v1alpha1/namespaces/default/models"
 _ROOT = "/var/lib/larder"
-OURS = VolumeManifest("default", "m", "m-default", SnapshotVolume("m", "r"), 1, _ROOT)
+OURS = VolumeManifest("default", "m", "m-default", SnapshotKey("m", "r"), 1, _ROOT)
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ class DescribedModels:
         own = {cache.metadata.name for cache in self.cluster.model_caches_in(namespace)}
         return own | {key.name for key in self.cluster.models.demands if key.namespace in ("", namespace)}
 
-    def caches(self) -> Iterable[CatalogModel]:
+    def cluster_model_caches(self) -> Iterable[CatalogModel]:
         """Return every ClusterModelCache, including those being deleted."""
         found = (self.find(key) for key in list(self.cluster.models.demands) if key.kind == _CACHE)
         return [model for model in found if model is not None]

@@ -13,20 +13,19 @@ from controller.admission.injectable_model import InjectableModel, injectable_mo
 from controller.sources.rate_limits import KeyedRateLimiter, Rate
 from controller.state.cluster_state import ClusterState
 from controller.state.dra.claim_users import ResourceClaimUsers
-from controller.state.live_reader import is_object_name
 from shared.api.core import PODS, Pod, pods_in
 from shared.api.kinds import MODEL, NODE_GROUP
 from shared.api.model import Model
 from shared.errors import Unreachable
 from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import KubeError
-from shared.kube.objects import Object
+from shared.kube.objects import Object, is_object_name
 from shared.kube.transport import Kube
 from shared.names import uses_label
 
 T = TypeVar("T", bound=Object)
 _STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
-_LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
+_READ_TIMEOUT_S = 2.0  # the API server waits 5 s for the webhook
 _LONGEST_READS_S = 5.0  # for all Models of a pod; the API server waits 10 s for that webhook
 _MODEL_READS = Rate(per_s=100, burst=1000)  # per namespace; each pod may name 64 Models
 _log = structlog.get_logger()
@@ -76,7 +75,7 @@ class LiveReads:
     async def has_storage_class(self, name: str) -> bool:
         """Return whether there is a StorageClass of that name; True if the API server does not answer."""
         try:
-            async with asyncio.timeout(_LONGEST_READ_S):
+            async with asyncio.timeout(_READ_TIMEOUT_S):
                 return await get_object(self.kube, f"{_STORAGE_CLASSES}/{name}", Object) is not None
         except (KubeError, TimeoutError) as error:
             _log.warning("storage_class_unreadable", name=name, error=str(error))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from controller.admission.catalog.port import CatalogModel, CatalogNode, PathKind, kind_of_path
 from controller.admission.injectable_model import InjectableModel
-from controller.placement.volume_names import SnapshotVolume, has_plain_name, hashed_name, plain_name
+from controller.placement.volume_names import SnapshotKey, has_plain_name, hashed_name, plain_name
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.errors import NameConflict
 from shared.names import model_id
@@ -52,8 +52,8 @@ class MemoryCatalog:
             if m.namespace in ("", namespace)
         }
 
-    def caches(self) -> Iterable[CatalogModel]:
-        """See `Catalog.caches`."""
+    def cluster_model_caches(self) -> Iterable[CatalogModel]:
+        """See `Catalog.cluster_model_caches`."""
         self.lookups += 1
         return list(self.cluster_caches)
 
@@ -82,7 +82,7 @@ class MemoryCatalog:
         self.lookups += 1
         return (model.id, node) in self.full
 
-    def claim_name(self, namespace: str, wanted: SnapshotVolume, claim_revision: str) -> str:
+    def claim_name(self, namespace: str, wanted: SnapshotKey, claim_revision: str) -> str:
         """See `Catalog.claim_name`."""
         plain = plain_name(wanted)
         free = self.claims.get((namespace, plain), str(wanted)) == str(wanted)

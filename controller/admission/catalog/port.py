@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from controller.admission.injectable_model import InjectableModel
-from controller.placement.volume_names import SnapshotVolume
+from controller.placement.volume_names import SnapshotKey
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 
 PathKind: TypeAlias = Literal["file", "directory", "absent"]
@@ -116,7 +116,7 @@ class Catalog(Protocol):
         """
         ...
 
-    def caches(self) -> Iterable[CatalogModel]:
+    def cluster_model_caches(self) -> Iterable[CatalogModel]:
         """List the ClusterModelCaches.
 
         Returns:
@@ -184,7 +184,7 @@ class Catalog(Protocol):
         """
         ...
 
-    def claim_name(self, namespace: str, wanted: SnapshotVolume, claim_revision: str) -> str:
+    def claim_name(self, namespace: str, wanted: SnapshotKey, claim_revision: str) -> str:
         """Name the claim through which a namespace mounts a snapshot.
 
         Args:

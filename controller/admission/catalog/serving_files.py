@@ -16,8 +16,8 @@ from shared.kube.errors import KubeError
 from shared.kube.objects import Key
 from shared.manifest import decode_manifest
 
-_MOST_LISTS = 64
-_LONGEST_READ_S = 2.0  # the API server waits 5 s for the webhook
+_MAX_LISTS = 64
+_READ_TIMEOUT_S = 2.0  # the API server waits 5 s for the webhook
 _log = structlog.get_logger()
 
 
@@ -42,7 +42,7 @@ class ServingFiles:
         """Wait up to two seconds until the list of files of the serving revision is known, or cannot be read."""
         digest = self._digest_of(model)
         if digest and digest not in self._paths:
-            await asyncio.wait([self._reading_of(digest)], timeout=_LONGEST_READ_S)
+            await asyncio.wait([self._reading_of(digest)], timeout=_READ_TIMEOUT_S)
 
     def _digest_of(self, model: CatalogModel) -> str:
         """Return the digest of the serving revision's manifest, or an empty string if it is unknown.
@@ -77,5 +77,5 @@ class ServingFiles:
             return
         archives = {f.path for f in find_archives(manifest.files)}
         self._paths[digest] = frozenset(f.path for f in manifest.files if f.path not in archives)
-        if len(self._paths) > _MOST_LISTS:
+        if len(self._paths) > _MAX_LISTS:
             del self._paths[next(iter(self._paths))]

@@ -13,7 +13,7 @@ from controller.admission.injectable_model import InjectableModel
 from controller.placement.demand import Demand
 from controller.placement.volume_names import (
     MODEL_ANNOTATION,
-    SnapshotVolume,
+    SnapshotKey,
     has_plain_name,
     hashed_name,
     is_our_claim,
@@ -21,27 +21,26 @@ from controller.placement.volume_names import (
 )
 from controller.sources.manifests import Manifests
 from controller.sources.rate_limits import KeyedRateLimiter
-from controller.state.changes import TERMINAL
 from controller.state.cluster_state import ClusterState
 from controller.state.dra.claim_users import ResourceClaimUsers
 from controller.state.keys import ModelKey
-from controller.state.live_reader import is_object_name
+from shared.api.core import TERMINAL_PHASES
 from shared.api.kinds import CLUSTER_MODEL_CACHE, MODEL_CACHE
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.api.model_node import Phase
 from shared.errors import InsufficientStorage, Unreachable
 from shared.kube.errors import KubeError
-from shared.kube.objects import Key
+from shared.kube.objects import Key, is_object_name
 from shared.kube.transport import Kube
 from shared.names import model_id
 
-_MOST_GROUP_READS = 16
+_MAX_GROUP_READS = 16
 
 
 class ServiceLister(Protocol):
     """Which InferenceServices use a model."""
 
-    async def of(self, key: ModelKey, kind_of: Callable[[Demand, str], PathKind | None]) -> Sequence[str]:
+    async def list_services(self, key: ModelKey, kind_of: Callable[[Demand, str], PathKind | None]) -> Sequence[str]:
         """List the services that name a model, live.
 
         Args:
@@ -83,9 +82,9 @@ class StateCatalog:
         """See `Catalog.names`."""
         return self._models.names(namespace)
 
-    def caches(self) -> Iterable[CatalogModel]:
-        """See `Catalog.caches`."""
-        return self._models.caches()
+    def cluster_model_caches(self) -> Iterable[CatalogModel]:
+        """See `Catalog.cluster_model_caches`."""
+        return self._models.cluster_model_caches()
 
     def model_caches(self, namespace: str) -> Iterable[CatalogModel]:
         """See `Catalog.model_caches`."""
@@ -130,7 +129,7 @@ class StateCatalog:
             InsufficientStorage.__name__,
         )
 
-    def claim_name(self, namespace: str, wanted: SnapshotVolume, claim_revision: str) -> str:
+    def claim_name(self, namespace: str, wanted: SnapshotKey, claim_revision: str) -> str:
         """Return the name of the claim through which a namespace mounts a snapshot."""
         found = self.cluster.volumes.claims.get(Key(namespace, plain_name(wanted)))
         free = found is None or (
@@ -147,7 +146,7 @@ class StateCatalog:
     async def group_names(self, names: Collection[str]) -> Sequence[str]:
         """Return the names of the node groups; those of `names` missing from the cache are read live, one by one."""
         known = {group.metadata.name for group in self.cluster.groups}
-        missing = [name for name in names if name not in known and is_object_name(name)][:_MOST_GROUP_READS]
+        missing = [name for name in names if name not in known and is_object_name(name)][:_MAX_GROUP_READS]
         return sorted(known | {name for name in missing if await self._live.has_group(name)})
 
     def users_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
@@ -159,9 +158,9 @@ class StateCatalog:
 
     def users_of_claim(self, namespace: str, claim: str) -> Sequence[str]:
         """Return the non-terminal pods with a model that mount a claim, from the cache."""
-        labelled = chain(self.cluster.users, self.cluster.injected_pods)
+        labelled = chain(self.cluster.model_pods, self.cluster.injected_pods)
         pods = (pod for pod in labelled if pod.metadata.namespace == namespace)
-        using = (pod.metadata for pod in pods if claim in pod.spec.claims and pod.status.phase not in TERMINAL)
+        using = (pod.metadata for pod in pods if claim in pod.spec.claims and pod.status.phase not in TERMINAL_PHASES)
         return sorted({f"{meta.namespace}/{meta.name}" for meta in using})
 
     async def services_of(self, kind: str, namespace: str, name: str) -> Sequence[str]:
@@ -170,7 +169,7 @@ class StateCatalog:
         if kind in (CLUSTER_MODEL_CACHE.kind, MODEL_CACHE.kind) and (cache := self._models.find(key)) is not None:
             await self.read_files(cache)
         try:
-            return await self.services.of(key, self._kind_of_part)
+            return await self.services.list_services(key, self._kind_of_part)
         except KubeError as error:
             raise Unreachable(f"cannot list InferenceServices: {error}; try again") from error
 

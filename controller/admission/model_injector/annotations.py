@@ -16,7 +16,7 @@ CONTAINER = PREFIX + "container"  # the containers that get the Models, comma-se
 INJECT_ENV = PREFIX + "inject-env"
 
 _KNOWN = (INJECT, MOUNT_PATH, READ_ONLY, CONTAINER, INJECT_ENV)
-_MOST_MODELS = 64
+_MAX_MODELS = 64
 _SHOWN = 100  # characters of an invalid value
 _DEFAULT_PARENT = "/models"
 
@@ -38,8 +38,8 @@ def requested_names(annotations: Mapping[str, str]) -> list[str] | None:
     names = _parts(annotations[INJECT])
     if not names:
         raise InvalidRequest(f"annotation {INJECT} names no Model; write one or several names, separated by commas")
-    if len(names) > _MOST_MODELS:
-        raise InvalidRequest(f"annotation {INJECT} names {len(names)} Models; a pod may have at most {_MOST_MODELS}")
+    if len(names) > _MAX_MODELS:
+        raise InvalidRequest(f"annotation {INJECT} names {len(names)} Models; a pod may have at most {_MAX_MODELS}")
     return names
 
 

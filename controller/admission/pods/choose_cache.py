@@ -70,7 +70,7 @@ def choose_cache(
     except InvalidURI as error:
         return NotCached(str(error))
     first: NotCached | None = None
-    for caches in _longest_first(uri, [*catalog.model_caches(namespace), *catalog.caches()]):
+    for caches in _longest_first(uri, [*catalog.model_caches(namespace), *catalog.cluster_model_caches()]):
         outcome = _of_one_uri(uri, caches, pod, catalog, waits=waits)
         if isinstance(outcome, Choice) or outcome.unread is not None:
             return outcome

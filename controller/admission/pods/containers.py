@@ -10,7 +10,7 @@ from controller.admission.paths import is_within
 from shared.json_object import Json
 
 MODEL_PATH = "MODEL_PATH"
-_MOST_MOUNTS = 1500  # in all containers: they are compared with one another and with the place of each model
+_MAX_MOUNTS = 1500  # in all containers: they are compared with one another and with the place of each model
 # Injected by meshes and platforms: they serve no model, and their owners expect them unchanged.
 SIDECARS = frozenset(
     ("istio-proxy", "istio-init", "istio-validation", "linkerd-proxy", "linkerd-init", "queue-proxy", "vault-agent")
@@ -45,8 +45,8 @@ def containers_of(spec: Mapping[str, Any]) -> Iterator[Json]:
 def check_mounts(spec: Mapping[str, Any]) -> None:
     """Raise InvalidRequest if a pod has too many mounts to compare them with the mounts of models quickly."""
     count = sum(len(mounts_of(container)) for container in containers_of(spec))
-    if count > _MOST_MOUNTS:
-        raise InvalidRequest(f"the pod has {count} volumeMounts; a pod with models may have at most {_MOST_MOUNTS}")
+    if count > _MAX_MOUNTS:
+        raise InvalidRequest(f"the pod has {count} volumeMounts; a pod with models may have at most {_MAX_MOUNTS}")
 
 
 def mounts_of(container: Mapping[str, Any]) -> list[Json]:

@@ -18,7 +18,13 @@ from controller.admission.pods.containers import (
     path_of,
     take_mounts,
 )
-from controller.admission.pods.download import Download, Unclear, awaits_kserve, find_download, is_of_kserve
+from controller.admission.pods.kserve_download import (
+    Download,
+    UnclearDownload,
+    awaits_kserve,
+    find_download,
+    is_of_kserve,
+)
 from controller.admission.pods.place_pod import place_pod
 from controller.admission.pods.pod_annotations import (
     ENABLE_CACHE,
@@ -42,7 +48,7 @@ def inject_cache(
     match find_download(pod, volumes):
         case None:
             return InjectionResult()
-        case Unclear() as unclear:
+        case UnclearDownload() as unclear:
             return left_alone(draft, _ineligible_reason(draft, settings) or unclear.reason)
         case Download() as download:
             outcome = _try_cache(draft, download, catalog, settings, volumes)
@@ -110,7 +116,7 @@ def _replace_download(pod: Json, download: Download, choice: Choice, volumes: Po
     kept = {key: value for key, value in annotations_of(pod).items() if key != KSERVE_URI}
     pod["metadata"]["annotations"] = kept | {SOURCE_URI: download.uri}
     model = cache.id, "" if cache.claim else cache.serving_revision
-    return InjectionResult(model, volume, selects=not cache.claim, warnings=_warnings(pod))
+    return InjectionResult(model, volume, restricts_nodes=not cache.claim, warnings=_warnings(pod))
 
 
 def _warnings(pod: Json) -> tuple[str, ...]:

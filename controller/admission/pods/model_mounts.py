@@ -71,7 +71,7 @@ def mount_model(draft: Json, model: CatalogModel, request: MountRequest, volumes
     volume = volumes.of_snapshot(request.volume, model)
     _mount(draft, volume, "", request, volumes)
     place_pod(draft["spec"], model, volumes.placement, volumes.catalog, group_named_by(draft, model))
-    return InjectionResult((model.id, model.serving_revision), volume, selects=True)
+    return InjectionResult((model.id, model.serving_revision), volume, restricts_nodes=True)
 
 
 def _of_model_cache(draft: Json, model: CatalogModel, request: MountRequest, volumes: PodVolumes) -> InjectionResult:

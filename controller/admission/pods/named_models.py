@@ -32,8 +32,8 @@ _KINDS: Mapping[str, str] = {
     for name in (definition.kind.lower(), *definition.short_names)
 }
 _CACHES = (MODEL_CACHE.kind, CLUSTER_MODEL_CACHE.kind)
-_MOST_MODELS = 16
-_MOST_NAMES, _LONGEST_NAME = 100, 64  # limits on the names compared with a misspelt one, which is slow
+_MAX_MODELS = 16
+_MAX_NAMES, _LONGEST_NAME = 100, 64  # limits on the names compared with a misspelt one, which is slow
 _SEVERAL_PATH = "/models"
 _HUB_PATH = "/models/hub"
 _NAME_HEX = 10
@@ -46,7 +46,7 @@ def inject_named_models(draft: Json, text: str, catalog: Catalog, volumes: PodVo
 
     Volumes that an earlier pass added for models that the pod no longer names are removed.
     """
-    caches = [*catalog.model_caches(volumes.namespace), *catalog.caches()]
+    caches = [*catalog.model_caches(volumes.namespace), *catalog.cluster_model_caches()]
     models = [_find(name, caches, catalog, volumes.namespace) for name in references_in(text)]
     annotations = annotations_of(draft)
     containers = chosen_containers(draft, CONTAINER, _parts(annotations.get(CONTAINER, "")))
@@ -104,9 +104,9 @@ def references_in(text: str) -> list[str]:
     names = list(dict.fromkeys(_parts(text)))
     if not names:
         raise ModelNotFound(f"annotation {NAMED_MODELS} names no model; write <name> or <kind>/<name>")
-    if len(names) > _MOST_MODELS:
+    if len(names) > _MAX_MODELS:
         raise InvalidRequest(
-            f"annotation {NAMED_MODELS} names {len(names)} models; a pod may have at most {_MOST_MODELS}"
+            f"annotation {NAMED_MODELS} names {len(names)} models; a pod may have at most {_MAX_MODELS}"
         )
     return names
 
@@ -157,7 +157,7 @@ def _candidates(name: str, caches: Sequence[CatalogModel], catalog: Catalog, nam
 
 
 def _not_found(text: str, name: str, catalog: Catalog, namespace: str) -> str:
-    known = islice((one for one in catalog.names(namespace) if len(one) <= _LONGEST_NAME), _MOST_NAMES)
+    known = islice((one for one in catalog.names(namespace) if len(one) <= _LONGEST_NAME), _MAX_NAMES)
     near = difflib.get_close_matches(name, known, n=5) if len(name) <= _LONGEST_NAME else []
     hint = f"; similar names are {', '.join(near)}" if near else ""
     return (

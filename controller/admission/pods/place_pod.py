@@ -27,7 +27,7 @@ from controller.placement.pod_placement import (
     OnMissing,
     Placement,
 )
-from controller.placement.volume_names import SnapshotVolume
+from controller.placement.volume_names import SnapshotKey
 from shared.api.model_cache_node_group import ModelCacheNodeGroup
 from shared.json_object import Json
 from shared.names import draining_label, fetching_label, ready_label, snapshot_label
@@ -62,12 +62,12 @@ def _checked(annotations: Mapping[str, str], name: str, known: tuple[T, ...], de
     return found
 
 
-def selectors_of(snapshot: SnapshotVolume) -> dict[str, str]:
+def selectors_of(snapshot: SnapshotKey) -> dict[str, str]:
     """Return the node labels stating that this snapshot is complete on a node and not being removed."""
     return {ready_label(snapshot.id): "true", snapshot_label(snapshot.id, snapshot.revision): "true"}
 
 
-def preferences_of(snapshot: SnapshotVolume) -> list[Json]:
+def preferences_of(snapshot: SnapshotKey) -> list[Json]:
     """Return the preferred terms of a pod: nodes that have the snapshot and keep it, then nodes that fetch it."""
     fetching = {fetching_label(snapshot.id, snapshot.revision): "true"}
     return [
@@ -83,7 +83,7 @@ def place_pod(spec: Json, model: CatalogModel, placement: Placement, catalog: Ca
         MountConflict: The pod's own requirements contradict those of the model.
         ModelNotReady: No node can ever have the model.
     """
-    snapshot, groups = SnapshotVolume(model.id, model.serving_revision), _groups(model, catalog, group)
+    snapshot, groups = SnapshotKey(model.id, model.serving_revision), _groups(model, catalog, group)
     clear_placement(spec, [snapshot])  # even the author's own: a second pass could not tell them apart
     if placement != "preferred":
         ensure_selector(spec, selectors_of(snapshot))
@@ -142,7 +142,7 @@ def group_named_by(pod: Mapping[str, Any], model: CatalogModel) -> str:
     )
 
 
-def clear_placement(spec: Json, snapshots: Iterable[SnapshotVolume]) -> None:
+def clear_placement(spec: Json, snapshots: Iterable[SnapshotKey]) -> None:
     """Remove the requirements and preferences that an earlier pass added for these snapshots.
 
     Requirements copied from the model stay, because they look the same as the pod's own.

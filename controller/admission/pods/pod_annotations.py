@@ -5,12 +5,12 @@ from typing import Any
 
 from controller.placement.pod_placement import (
     LONGEST_TEXT,
+    MAX_MODELS,
     MODELS_ANNOTATION,
-    MOST_MODELS,
     PLACEMENT_ANNOTATION,
     Placement,
 )
-from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotVolume, write_claims
+from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotKey, write_claims
 from controller.replica_claims.annotation import TEMPLATES_ANNOTATION
 from shared.json_object import Json
 from shared.names import USER_LABEL, USES_PREFIX, uses_label
@@ -67,7 +67,7 @@ def write_models(models: list[tuple[str, str]]) -> str:
 def read_models(pod: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the ids and revisions in the pod's annotation; none if it has more than admission ever writes."""
     text = annotations_of(pod).get(MODELS, "")
-    if len(text) > LONGEST_TEXT or text.count(",") >= MOST_MODELS:
+    if len(text) > LONGEST_TEXT or text.count(",") >= MAX_MODELS:
         return []
     listed = [part.strip() for part in text.split(",")]
     return [(identity, revision) for identity, _, revision in (part.partition("@") for part in listed) if identity]
@@ -82,7 +82,7 @@ def record_models(pod: Json, models: list[tuple[str, str]]) -> None:
     metadata["annotations"] = annotations_of(pod) | {MODELS: write_models(models)}
 
 
-def record_claims(pod: Json, claims: Mapping[str, SnapshotVolume]) -> None:
+def record_claims(pod: Json, claims: Mapping[str, SnapshotKey]) -> None:
     """Record the claims through which the pod reaches its models; the controller creates them."""
     pod["metadata"]["annotations"] = annotations_of(pod) | {CLAIMS_ANNOTATION: write_claims(claims)}
 

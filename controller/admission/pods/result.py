@@ -11,12 +11,13 @@ from shared.json_object import Json
 class InjectionResult:
     """A model's id and revision with the volume that provides it, or neither, and a message for the pod's creator.
 
-    `selects`: the model restricts the pod's nodes. `unread` is a cache that was not used because its files are unknown.
+    `restricts_nodes`: the model restricts the pod's nodes. `unread` is a cache that was not used because its files are
+    unknown.
     """
 
     model: tuple[str, str] | None = None
     volume: Json | None = None
-    selects: bool = False
+    restricts_nodes: bool = False
     warnings: tuple[str, ...] = ()
     unread: CatalogModel | None = None
 

@@ -15,7 +15,7 @@ from shared.json_object import Json
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _PARTS = ("matchExpressions", "matchFields")
-_MOST_TERMS = 100  # bounds the product of two long lists
+_MAX_TERMS = 100  # bounds the product of two long lists
 _LONGEST_BYTES = 256 * 1024  # of the product, which is written into the pod
 
 Term = Mapping[str, list[Json]]
@@ -49,7 +49,7 @@ def ensure_affinity(spec: Json, added: Mapping[str, Any]) -> None:
     if not theirs or matches_nothing(node_affinity):
         return
     own = terms_of(node_affinity)
-    bounded = len(own) <= _MOST_TERMS
+    bounded = len(own) <= _MAX_TERMS
     if own and _size_bytes(own, len(theirs)) + _size_bytes(theirs, len(own)) > _LONGEST_BYTES:
         raise MountConflict(
             "the pod's required node affinity and that of its model combine to more than "
@@ -57,10 +57,10 @@ def ensure_affinity(spec: Json, added: Mapping[str, Any]) -> None:
         )
     if bounded and own and _implied(own, theirs):
         return
-    if not bounded or len(own) * len(theirs) > _MOST_TERMS:
+    if not bounded or len(own) * len(theirs) > _MAX_TERMS:
         raise MountConflict(
             f"the pod's required node affinity has {len(own)} terms and its node group's has {len(theirs)}, which "
-            f"combine to more than {_MOST_TERMS}; use fewer terms, for example one with several values"
+            f"combine to more than {_MAX_TERMS}; use fewer terms, for example one with several values"
         )
     joined = [_join(mine, other) for mine, other in product(own, theirs)] if own else [dict(term) for term in theirs]
     _set_node_affinity(spec, node_affinity | required_terms(joined))

@@ -12,7 +12,7 @@ from controller.admission.pods.place_pod import placement_of
 from controller.admission.pods.pod_annotations import MOUNT, annotations_of, read_models
 from controller.admission.settings import AdmissionSettings, Mount
 from controller.placement.pod_placement import Placement
-from controller.placement.volume_names import SnapshotVolume, read_claims, waiting_name
+from controller.placement.volume_names import SnapshotKey, read_claims, waiting_name
 from shared.json_object import Json
 from shared.names import snapshot_path
 
@@ -46,7 +46,7 @@ class PodVolumes:
         With type `Directory`, the first start of a pod with a hostPath waits for the files; for a restarted container
         the runtime would create an empty directory, which is why snapshots in use are never moved.
         """
-        wanted = SnapshotVolume(model.id, model.serving_revision)
+        wanted = SnapshotKey(model.id, model.serving_revision)
         if self.mount == "claim" and self.placement == "preferred":
             return _claim(name, waiting_name(wanted))
         if self.mount == "claim":

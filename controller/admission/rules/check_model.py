@@ -17,7 +17,7 @@ from shared.errors import InvalidURI, LarderError
 from shared.quantity import parse_quantity
 
 _LONGEST_JOB = 63  # a Job's name is a label of its pods
-_MOST_BYTES = 2**63 - 1
+_MAX_BYTES = 2**63 - 1
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 Spec = Mapping[str, Any]
 
@@ -112,7 +112,7 @@ def _size_problems(size: str) -> Iterator[LarderError]:
         hint = "; Kubernetes has the suffixes k and Ki, but not K" if size.endswith("K") else ""
         yield InvalidQuantity(f"spec.storage.size: {size!r} is not a quantity{hint}; write, for example, 20Gi")
         return
-    if not 0 < size_bytes <= _MOST_BYTES:
+    if not 0 < size_bytes <= _MAX_BYTES:
         wrong = "large" if size_bytes else "small"
         yield InvalidQuantity(f"spec.storage.size: {size} is too {wrong}; write, for example, 20Gi")
 

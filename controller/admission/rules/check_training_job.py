@@ -5,7 +5,7 @@ from typing import Any
 
 from controller.admission.errors import InvalidTemplate
 from controller.claimtemplates.templates import InvalidTemplates, VolumeClaimTemplate, parse_templates
-from controller.trainingjobs.replicas import LONGEST_NAME, pod_name
+from controller.trainingjobs.objects import LONGEST_NAME, pod_name
 
 _SHOWN = 5
 Spec = Mapping[str, Any]

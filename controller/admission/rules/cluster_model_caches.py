@@ -55,4 +55,4 @@ def _bytes(quantity: object) -> int:
         return 0
 
 
-CACHE_RULE = AdmissionRule(CLUSTER_MODEL_CACHE, _check_write, check_delete, annotation_warnings)
+CLUSTER_MODEL_CACHE_RULE = AdmissionRule(CLUSTER_MODEL_CACHE, _check_write, check_delete, annotation_warnings)

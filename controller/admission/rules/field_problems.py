@@ -10,7 +10,7 @@ from shared.errors import InvalidURI, LarderError
 from shared.quantity import parse_quantity
 from shared.uri.model_uri import parse_declared
 
-_MOST_BYTES = 2**63 - 1  # the range of integers in the API
+_MAX_BYTES = 2**63 - 1  # the range of integers in the API
 Spec = Mapping[str, Any]
 
 
@@ -42,7 +42,7 @@ def quantity_problems(spec: Spec, field: str, least: int = 1) -> Iterator[Admiss
     except (ValueError, ArithmeticError) as error:
         yield InvalidQuantity(f"spec.{field}: {error}")
         return
-    if not least <= size <= _MOST_BYTES:
+    if not least <= size <= _MAX_BYTES:
         wrong = "small" if size < least else "large"
         yield InvalidQuantity(f"spec.{field}: {value} is too {wrong}; write a number with a unit, for example 500Gi")
 

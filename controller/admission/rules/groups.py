@@ -14,7 +14,7 @@ async def _check_write(found: Found, _catalog: Catalog, _settings: AdmissionSett
 
 
 async def _check_delete(review: AdmissionRequest, catalog: Catalog) -> None:
-    check_delete_group(review.name, catalog.caches())
+    check_delete_group(review.name, catalog.cluster_model_caches())
 
 
 GROUP_RULE = AdmissionRule(NODE_GROUP, _check_write, _check_delete)

@@ -7,8 +7,7 @@ from typing import Any
 from controller.cli.gc.decide import GoneOwner, LiveOwner, ObservedClaim, Owner, UnknownOwner
 from controller.cli.why.discovery import ServedKinds, read_served_kinds
 from controller.placement.volume_names import VOLUME_LABEL
-from controller.state.changes import TERMINAL
-from shared.api.core import CLAIMS, PODS, Pod, claims_in, pods_in
+from shared.api.core import CLAIMS, PODS, TERMINAL_PHASES, Pod, claims_in, pods_in
 from shared.api.meta import ApiStruct
 from shared.kube.collection import get_object, list_objects
 from shared.kube.errors import Refused
@@ -78,7 +77,7 @@ class OrphanObserver:
             for claim in pod.spec.claims:
                 key, name = Key(pod.metadata.namespace, claim), pod.metadata.name
                 known = found.get(key, ClaimUsers())
-                if pod.status.phase in TERMINAL:
+                if pod.status.phase in TERMINAL_PHASES:
                     found[key] = replace(known, ended=(*known.ended, name))
                 else:
                     found[key] = replace(known, active=(*known.active, name))

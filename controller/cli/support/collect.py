@@ -21,7 +21,7 @@ from shared.kube.errors import Expired, KubeError, Refused
 from shared.kube.transport import Kube
 
 _PAGE = 100
-_MOST_READ_BYTES = 256 * 2**20  # per collection
+_MAX_READ_BYTES = 256 * 2**20  # per collection
 _METRICS_BYTES = 2**20
 _METRICS_S = 10.0
 
@@ -110,7 +110,7 @@ class Collector:
                     item = decode(raw, Json)
                     if not piece.names or item["metadata"]["name"] in piece.names:
                         yield item
-                if read_bytes > _MOST_READ_BYTES:
+                if read_bytes > _MAX_READ_BYTES:
                     self._record_missing(piece.file, f"GET {piece.path}: stopped after {read_bytes} bytes")
                     return
         except Expired as error:

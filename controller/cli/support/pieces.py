@@ -8,7 +8,7 @@ from controller.cli.support.trim import COMPONENT_LABEL, Trim
 from shared.api.kinds import DEFINITIONS, INFERENCE_SERVICE, MODEL_NODE
 from shared.json_object import Json
 
-MOST_AGENTS = 20
+MAX_AGENTS = 20
 _MIB = 2**20
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
@@ -103,13 +103,13 @@ class Log:
 def choose_pods(pods: Iterable[Json], failing: frozenset[str]) -> list[Json]:
     """Return the pods whose logs are read: every controller, and some agents.
 
-    Agents that are not ready come first, then those of `failing` nodes; at most MOST_AGENTS.
+    Agents that are not ready come first, then those of `failing` nodes; at most MAX_AGENTS.
     """
     listed = sorted((p for p in pods if trim.belongs_to_larder(p)), key=lambda p: str(p["metadata"]["name"]))
     controllers = [p for p in listed if component_of(p) == "controller"]
     agents = [p for p in listed if component_of(p) == "agent"]
     agents.sort(key=lambda p: (_is_ready(p), p.get("spec", {}).get("nodeName", "") not in failing))
-    return controllers + agents[:MOST_AGENTS]
+    return controllers + agents[:MAX_AGENTS]
 
 
 def logs_of(pod: Json) -> Iterator[Log]:

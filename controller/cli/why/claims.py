@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from controller.cli.why.findings import Finding, fact, some, stop, wait
 from controller.cli.why.kinds import ObservedPod, WorkloadEvent
 from controller.cli.why.view import PodSurroundings
-from controller.placement.volume_names import SnapshotVolume, is_our_claim, read_claims
+from controller.placement.volume_names import SnapshotKey, is_our_claim, read_claims
 from controller.replica_claims import decide as of_templates
 from controller.replica_claims.gate import CLAIMS_LABEL
-from controller.trainingjobs.replicas import JOB_LABEL
+from controller.trainingjobs.objects import JOB_LABEL
 from controller.volumes.decide import DELAYED, NAME_CONFLICT, REFUSED, TERMINATING
 from controller.volumes.taken_name import advice_on_taken_name
 from shared.api.core import PersistentVolumeClaim
@@ -92,7 +92,7 @@ def _is_about(event: WorkloadEvent, name: str) -> bool:
     return name in event.message or event.reason == "ModelNotFound"
 
 
-def _existing(about: str, claim: PersistentVolumeClaim, wanted: SnapshotVolume) -> Finding:
+def _existing(about: str, claim: PersistentVolumeClaim, wanted: SnapshotKey) -> Finding:
     phase, volume = claim.status.phase, claim.spec.volume_name
     if not is_our_claim(claim):
         remedy = advice_on_taken_name(claim.metadata.name, wanted)

@@ -6,16 +6,16 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from controller.cli.why.findings import Finding, Severity, fact, some, stop
 from controller.cli.why.kinds import ObservedNode
 from controller.cli.why.view import ClusterView
+from controller.devices.refusal_reasons import Reason, first_of
 from controller.devices.schedule import offered_devices, schedule
-from controller.devices.shortage import Reason, first_of
 from controller.devices.translation import CARDS, MAX_CARDS, card_count
 from controller.extender.advertised_devices import advertised_devices
 from controller.extender.device_objects import DeviceNode, NodeResources
 from shared.devices.annotation import ANNOTATION
 from shared.devices.info import NodeInfo, PodInfo
 
-_MOST_REASONS = 3  # shown for nodes that could not hold the pod
-_MOST_TRANSLATIONS = 200_000  # requests of the pod times kinds of nodes: one or two seconds
+_MAX_REASONS = 3  # shown for nodes that could not hold the pod
+_MAX_TRANSLATIONS = 200_000  # requests of the pod times kinds of nodes: one or two seconds
 
 
 def device_node_findings(requested: PodInfo, cluster: ClusterView) -> Iterator[Finding]:
@@ -54,7 +54,7 @@ def _fit(pod: PodInfo, offering: Sequence[NodeInfo]) -> Finding:
             "nodes", "NoDevices", "no node advertises devices", "set devices.enabled in the chart; see docs/devices.md"
         )
     kinds = _kinds_of(offering)
-    tried = kinds[: max(1, _MOST_TRANSLATIONS // _size_of(pod))]
+    tried = kinds[: max(1, _MAX_TRANSLATIONS // _size_of(pod))]
     reasons = schedule([nodes[0] for nodes in tried], pod).reasons
     fitting = sorted(node.name for nodes in tried for node in nodes if nodes[0].name not in reasons)
     if fitting:
@@ -86,6 +86,6 @@ def _closest(kinds: Sequence[Sequence[NodeInfo]], reasons: Mapping[str, Sequence
     closest = sorted(kinds, key=lambda nodes: (len(reasons[nodes[0].name]), nodes[0].name))
     texts = [
         f"{some([node.name for node in nodes], 1)}: {first_of([str(each) for each in reasons[nodes[0].name]])}"
-        for nodes in closest[:_MOST_REASONS]
+        for nodes in closest[:_MAX_REASONS]
     ]
     return "; ".join(texts)

@@ -6,9 +6,10 @@ from controller.cli.why.device_nodes import device_node_findings
 from controller.cli.why.findings import Finding, fact, some, stop
 from controller.cli.why.kinds import ObservedPod
 from controller.cli.why.view import ClusterView, DeviceScheduling
-from controller.devices.shortage import first_of
-from controller.extender.device_objects import TERMINAL_PHASES, DevicePod, DevicePodSpec
+from controller.devices.refusal_reasons import first_of
+from controller.extender.device_objects import DevicePod, DevicePodSpec
 from controller.extender.requested_devices import RequestedDevices, allocated_devices, requested_devices
+from shared.api.core import TERMINAL_PHASES
 from shared.api.meta import condition_of
 from shared.devices.annotation import ANNOTATION, InvalidDeviceInfo
 from shared.devices.info import requests_devices

@@ -35,7 +35,7 @@ _CLAIM_REMEDIES = {
 _OF_NODES = ("nodes", "modelnodes", "agents")
 _WEIGHTS: dict[str, Severity] = {Phase.READY: Severity.FACT, Phase.FAILED: Severity.STOP}
 _CHECK_LEADER = "check that a controller replica is the leader"
-_MOST_NODES = 8  # shown individually; others are only counted
+_MAX_NODES = 8  # shown individually; others are only counted
 
 
 def why_model(found: DeclaredModel, cluster: ClusterView) -> Diagnosis:
@@ -189,10 +189,10 @@ def _targets(found: DeclaredModel, cluster: ClusterView) -> Iterator[Finding]:
     if not targets:
         yield stop("nodes", "NoNodes", _no_match_message(found, cluster), remedy("NoNodes"))
     targets.sort(key=lambda n: (_phase(found, n, cluster) == Phase.READY, n.metadata.name))
-    for node in targets[:_MOST_NODES]:
+    for node in targets[:_MAX_NODES]:
         yield from _on_node(found, node, cluster)
-    if len(targets) > _MOST_NODES:
-        left = targets[_MOST_NODES:]
+    if len(targets) > _MAX_NODES:
+        left = targets[_MAX_NODES:]
         ready = sum(_phase(found, n, cluster) == Phase.READY for n in left)
         message = f"{len(left)} more nodes, {ready} of them Ready; `larder why node/NAME` explains each"
         yield fact("nodes", "More", message)
@@ -202,7 +202,7 @@ def _reported_nodes(found: DeclaredModel) -> Iterator[Finding]:
     """Yield the nodes as listed in the model's status, for a user who may not read nodes."""
     yield fact("nodes", "NotShown", "you may not list nodes and agents, so this is what the model's status reports")
     states = sorted(found.node_states.values(), key=lambda state: (state.phase == Phase.READY, state.name))
-    for state in states[:_MOST_NODES]:
+    for state in states[:_MAX_NODES]:
         message = ": ".join(filter(None, (state.phase if state.reason else "", state.message))) or state.phase
         weight = _WEIGHTS.get(state.phase, Severity.WAIT)
         yield Finding(weight, f"node/{state.name}", state.reason or state.phase, message, remedy(state.reason))

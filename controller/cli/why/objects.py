@@ -11,8 +11,8 @@ from controller.cli.why.view import ClusterView, PodSurroundings
 from controller.cli.why.workloads import ObservedWorkload, pod_findings, why_workload
 from shared.kube.objects import Object
 
-_MOST_EVENTS = 3
-_MOST_WORKLOADS = 5
+_MAX_EVENTS = 3
+_MAX_WORKLOADS = 5
 
 
 class ObservedObject(Object, frozen=True, kw_only=True):
@@ -56,12 +56,12 @@ def why_object(found: ObservedTree, cluster: ClusterView) -> Diagnosis:
     below = [(workload, why_workload(workload, cluster)) for workload in found.workloads]
     below.sort(key=lambda one: -len([f for f in one[1].findings if f.severity != Severity.FACT]))
     findings = [*leader_findings(cluster), *_status_findings(found), *_warnings(found)]
-    for workload, diagnosis in below[:_MOST_WORKLOADS]:
+    for workload, diagnosis in below[:_MAX_WORKLOADS]:
         prefix = f"{workload.kind} {workload.body.metadata.name}"
         reported = (f for f in diagnosis.findings if f.about != "controller")
         findings += [replace(finding, about=f"{prefix}: {finding.about}") for finding in reported]
-    if len(below) > _MOST_WORKLOADS:
-        names = (f"{workload.kind} {workload.body.metadata.name}" for workload, _ in below[_MOST_WORKLOADS:])
+    if len(below) > _MAX_WORKLOADS:
+        names = (f"{workload.kind} {workload.body.metadata.name}" for workload, _ in below[_MAX_WORKLOADS:])
         findings.append(fact("workloads", "More", f"not shown: {some(names)}"))
     findings += pod_findings(found.pods, found.around, cluster)
     if found.hidden:
@@ -98,6 +98,6 @@ def _is_bad(condition: str, status: str) -> bool:
 def _warnings(found: ObservedTree) -> Iterator[Finding]:
     messages: set[str] = set()
     for event in found.warnings:
-        if event.message not in messages and len(messages) < _MOST_EVENTS:
+        if event.message not in messages and len(messages) < _MAX_EVENTS:
             messages.add(event.message)
             yield wait("event", event.reason, event.message)

@@ -21,8 +21,8 @@ from shared.kube.errors import NotFound, Refused
 from shared.kube.objects import Meta, Object
 from shared.kube.transport import Kube
 
-_MOST_OWNERS = 10
-_MOST_KINDS = 30  # read to find an object's dependents, with pods and workloads
+_MAX_OWNERS = 10
+_MAX_KINDS = 30  # read to find an object's dependents, with pods and workloads
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class ObjectObserver:
         """Return the owners of an object that this user may read, from its controller upwards."""
         found: list[str] = []
         above: Meta | None = meta
-        while above is not None and (owner := controller_of(above)) is not None and len(found) < _MOST_OWNERS:
+        while above is not None and (owner := controller_of(above)) is not None and len(found) < _MAX_OWNERS:
             found.append(f"{owner.get('kind', '')} {owner.get('name', '')}")
             kind = (await self.served()).of(str(owner.get("apiVersion", "")), str(owner.get("kind", "")))
             above = await self._meta(kind, meta.namespace, str(owner.get("name", "")))
@@ -164,7 +164,7 @@ class ObjectObserver:
         served, found = await self.served(), dict(known)
         wanted = {(e.involved_object.api_version, e.involved_object.kind) for e in warnings} | unknown_owners(found)
         read = {("v1", "Pod"), *(("batch/v1" if w == "Job" else "apps/v1", w) for w in WORKLOADS)}
-        while (ahead := sorted(wanted - read)) and len(read) < _MOST_KINDS:
+        while (ahead := sorted(wanted - read)) and len(read) < _MAX_KINDS:
             read.add(ahead[0])
             kind = served.of(*ahead[0])
             if kind is None or kind.is_secret or not kind.namespaced:

@@ -29,7 +29,7 @@ from shared.names import READY_PREFIX, SNAPSHOT_PREFIX, ready_label, snapshot_la
 _MODELS = frozenset(("basemodels", "clusterbasemodels", "clustermodelcaches"))
 _RUNS = ("Running", "Succeeded")
 _STARTED = ("Running", "Succeeded", "Failed")
-_MOST_NODES = 20  # of those that do not accept a pod
+_MAX_NODES = 20  # of those that do not accept a pod
 _LOGS = "run `kubectl logs` and `kubectl describe` for the pod"
 
 
@@ -151,7 +151,7 @@ def _accepting(pod: ObservedPod, cluster: ClusterView) -> Iterator[Finding]:
     if fitting := sorted(name for name, barriers in found.items() if not barriers):
         yield fact("nodes", "Fits", f"accepted by {some(fitting)}")
         return
-    for name, barriers in sorted(found.items())[:_MOST_NODES]:
+    for name, barriers in sorted(found.items())[:_MAX_NODES]:
         yield stop(f"node/{name}", "DoesNotFit", "; ".join(barriers))
 
 

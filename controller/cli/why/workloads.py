@@ -20,7 +20,7 @@ from shared.devices.annotation import ANNOTATION as DEVICES
 
 _REVISION = "deployment.kubernetes.io/revision"
 _DENIED = "denied the request: "
-_MOST_PODS = 3  # shown individually
+_MAX_PODS = 3  # shown individually
 _FIX_REFUSAL = "fix the cause; the next pod is created automatically within minutes"
 
 
@@ -125,7 +125,7 @@ def _refusals(found: ObservedWorkload) -> Iterator[Finding]:
         about, reason = ("admission", "PodRefused") if denied else ("API server", "FailedCreate")
         yield stop(about, reason, message, _FIX_REFUSAL)
     others = (event for event in found.warnings if event.reason != "FailedCreate") if _lacks_pods(found) else ()
-    for event in list(others)[:_MOST_PODS]:
+    for event in list(others)[:_MAX_PODS]:
         yield wait("event", event.reason, event.message)
 
 
@@ -158,7 +158,7 @@ def pod_findings(
 
 def blocked_pods(pods: Sequence[ObservedPod]) -> list[ObservedPod]:
     """Return the pods that are explained one by one."""
-    return _unready(pods)[:_MOST_PODS]
+    return _unready(pods)[:_MAX_PODS]
 
 
 def _unready(pods: Sequence[ObservedPod]) -> list[ObservedPod]:

@@ -21,7 +21,7 @@ class WatchedResourceClaims:
     _by_node: Index[str, Key] = field(default_factory=Index, init=False)
 
     def __post_init__(self) -> None:
-        self._claims = Cache(self._move)
+        self._claims = Cache(self._on_change)
 
     def replace(self, objects: Sequence[ResourceClaim], unreadable: Collection[Key] = ()) -> None:
         """Replace the contents with those of the claims that hold models."""
@@ -53,12 +53,12 @@ class WatchedResourceClaims:
     def _on(self, name: str) -> list[ResourceClaim]:
         return [claim for key in self._by_node.of(name) if (claim := self._claims.get(key)) is not None]
 
-    def _move(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
+    def _on_change(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
         known = after or before
         if known is None:
             return
         old, new = (set(claim.model_nodes if claim else ()) for claim in (before, after))
-        self._by_node.move(known.key, old, new)
+        self._by_node.update(known.key, old, new)
         if before is None or after is None or before.status != after.status:
             for name in sorted(old | new):
                 self.changed(name)

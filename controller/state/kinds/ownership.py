@@ -9,9 +9,9 @@ import msgspec
 from shared.api.base_model import BaseModel
 from shared.api.cluster_model_cache import ClusterModelCache
 from shared.api.meta import ApiStruct, Condition, ModelStatus, ReadMetadata
+from shared.decode_errors import DECODE_ERRORS
 from shared.kube.cache import Cache
 from shared.kube.objects import Key, Object
-from shared.unreadable import UNREADABLE
 
 MANAGED_ANNOTATION = "larder.dev/managed"
 RECORD_ANNOTATION = "larder.dev/record"
@@ -159,7 +159,7 @@ def with_record(found: T, *, newest: bool = False) -> T:
         return found
     try:
         record = msgspec.json.decode(text, type=StatusRecord)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return found  # the record was tampered with, so ask the source again
     known = {f.name: getattr(record, f.name) for f in msgspec.structs.fields(StatusRecord)}
     newest = newest and record.resolution_number >= found.status.resolution_number

@@ -53,7 +53,7 @@ class DeclaredModels:
         if new is not None:
             self.demands[key] = new
         self.serving_changed(old, new)
-        self._keys_of_id.move(key, (short_id(old.id),) if old else (), (short_id(new.id),) if new else ())
+        self._keys_of_id.update(key, (short_id(old.id),) if old else (), (short_id(new.id),) if new else ())
         self.changed.model.emit(key, old, new)
 
     def set_unmanaged(self, kind: str, name: Key, model: Declared | None) -> None:

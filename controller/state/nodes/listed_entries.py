@@ -21,16 +21,16 @@ class ListedEntries:
 
     model_nodes: Cache[ModelNode]
     _counts: Counter[EntryKey] = field(default_factory=Counter, init=False)
-    _nodes_of_claim: Index[str, str] = field(default_factory=Index, init=False)
+    _nodes_of_owner: Index[str, str] = field(default_factory=Index, init=False)
 
     def __contains__(self, snapshot: EntryKey) -> bool:
         return snapshot in self._counts
 
-    def move(self, before: ModelNode | None, after: ModelNode | None) -> None:
+    def on_change(self, before: ModelNode | None, after: ModelNode | None) -> None:
         """Record a change of a ModelNode."""
         known = after or before
         if known is not None:
-            self._nodes_of_claim.move(known.metadata.name, _claims(before), _claims(after))
+            self._nodes_of_owner.update(known.metadata.name, _claims(before), _claims(after))
         old, new = _listed(before), _listed(after)
         self._counts.update(new - old)
         for snapshot in old - new:
@@ -38,20 +38,20 @@ class ListedEntries:
             if not self._counts[snapshot]:
                 del self._counts[snapshot]
 
-    def nodes_of_claim(self, uid: str) -> list[str]:
-        """Return the nodes whose ModelNode lists a claim of this object."""
-        return self._nodes_of_claim.of(uid)
+    def nodes_of_owner(self, uid: str) -> list[str]:
+        """Return the nodes whose ModelNode lists an entry for the object with this UID."""
+        return self._nodes_of_owner.of(uid)
 
-    def entry_of_claim(self, uid: str, key: EntryKey) -> Entry | None:
+    def entry_of_owner(self, uid: str, key: EntryKey) -> Entry | None:
         """Return an entry with a manifest as some node lists it for this object, or None."""
         if key not in self:
             return None
-        entries = (entry for name in self.nodes_of_claim(uid) for entry in self._entries(name))
+        entries = (entry for name in self.nodes_of_owner(uid) for entry in self._entries(name))
         return next((e for e in entries if e.key == key and e.manifest and any(c.uid == uid for c in e.claims)), None)
 
-    def sizes_on(self, name: str) -> Mapping[EntryKey, int]:
+    def sizes_on(self, node_name: str) -> Mapping[EntryKey, int]:
         """Return the entries that a node's ModelNode lists, with their bytes (0: unknown)."""
-        return {e.key: e.size for e in self._entries(name)}
+        return {e.key: e.size for e in self._entries(node_name)}
 
     def _entries(self, name: str) -> Iterable[Entry]:
         found = self.model_nodes.get(Key("", name))

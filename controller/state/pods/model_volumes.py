@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from controller.placement.volume_names import SnapshotVolume, is_our_claim, read_claims, volume_names
-from controller.state.changes import TERMINAL
+from controller.placement.volume_names import SnapshotKey, is_our_claim, read_claims, volume_names
 from controller.state.index import Index
 from controller.state.signal import Signal
-from shared.api.core import PersistentVolume, PersistentVolumeClaim, Pod
+from shared.api.core import TERMINAL_PHASES, PersistentVolume, PersistentVolumeClaim, Pod
 from shared.kube.cache import Cache
 from shared.kube.objects import Key
 
@@ -52,13 +51,13 @@ class ModelVolumes:
         volumes = (self.volume_of(Key(namespace, claim)) for claim in claims)
         return [volume.spec.local.path for volume in volumes if volume is not None]
 
-    def move_pod(self, before: Pod | None, after: Pod | None) -> None:
+    def on_pod_change(self, before: Pod | None, after: Pod | None) -> None:
         """Record which claims a pod names, and signal the claims for which this changed."""
         known = after or before
         if known is None:
             return
         old, new = _claims_of(before), _claims_of(after)
-        self._pods.move(known.key, old, new)
+        self._pods.update(known.key, old, new)
         for claim in {*old, *new}:
             if before is None or after is None or old.get(claim) != new.get(claim):
                 self.changed.emit(claim)
@@ -81,7 +80,7 @@ class ModelVolumes:
         if known is None:
             return
         old, new = self._claim_of(before), self._claim_of(after)
-        self._volumes.move(known.metadata.name, old, new)
+        self._volumes.update(known.metadata.name, old, new)
         for claim in {*old, *new}:
             self.changed.emit(claim)
 
@@ -90,9 +89,9 @@ class ModelVolumes:
         return (volume.claim,) if volume is not None and is_our_volume(volume) else ()
 
 
-def _claims_of(pod: Pod | None) -> dict[Key, SnapshotVolume]:
+def _claims_of(pod: Pod | None) -> dict[Key, SnapshotKey]:
     """Return the claims that a pod mounts and its annotation names; a pod's volumes never change."""
-    if pod is None or pod.status.phase in TERMINAL:
+    if pod is None or pod.status.phase in TERMINAL_PHASES:
         return {}
     mounted, namespace = set(pod.spec.claims), pod.metadata.namespace
     named = read_claims(pod.metadata.annotations).items()

@@ -7,11 +7,10 @@ from controller.placement.claim_place import is_on
 from controller.placement.demand import Demand
 from controller.placement.pod_placement import promised_snapshots
 from controller.placement.volume_names import read_claims
-from controller.state.changes import TERMINAL
 from controller.state.index import Index
 from controller.state.keys import EntryKey
 from controller.state.pods.mounts import mounts_model, mounts_snapshot, places_in_store
-from shared.api.core import Pod
+from shared.api.core import TERMINAL_PHASES, Pod
 from shared.api.model_node import ModelNode
 from shared.kube.cache import Cache
 from shared.kube.objects import Key
@@ -35,11 +34,11 @@ class PodUsers:
     paths_of: Callable[[str, Iterable[str]], list[str]]
     _by_node: Index[str, Key] = field(default_factory=Index, init=False)
 
-    def move(self, before: Pod | None, after: Pod | None) -> None:
+    def on_change(self, before: Pod | None, after: Pod | None) -> None:
         """Record a pod's new node."""
         known = after or before
         if known is not None:
-            self._by_node.move(known.key, _node_name(before), _node_name(after))
+            self._by_node.update(known.key, _node_name(before), _node_name(after))
 
     def pods_of(self, identity: str, namespace: str) -> list[str]:
         """Return the watched pods that use any revision of a model, as `namespace/name`.
@@ -52,7 +51,7 @@ class PodUsers:
 
     def is_user(self, pod: Pod, identity: str) -> bool:
         """Return whether a pod has not ended and mounts a model; the label alone proves nothing."""
-        if pod.status.phase in TERMINAL or uses_label(identity) not in pod.metadata.labels:
+        if pod.status.phase in TERMINAL_PHASES or uses_label(identity) not in pod.metadata.labels:
             return False
         if mounts_model(self._places(pod), identity) or _awaits(pod, identity):
             return True
@@ -67,7 +66,7 @@ class PodUsers:
     def first_user_of(self, identity: str, namespace: str) -> str:
         """Return the first by name of a namespace's non-terminal pods that use a model, or an empty string."""
         label = uses_label(identity)
-        pods = (p for p in self.pods if p.metadata.namespace == namespace and p.status.phase not in TERMINAL)
+        pods = (p for p in self.pods if p.metadata.namespace == namespace and p.status.phase not in TERMINAL_PHASES)
         return min((p.metadata.name for p in pods if label in p.metadata.labels), default="")
 
     def in_use(self, name: str, model_node: ModelNode) -> frozenset[EntryKey]:
@@ -96,7 +95,7 @@ class PodUsers:
 
     def _mounts_on(self, name: str) -> Iterator[tuple[Pod, frozenset[str]]]:
         """Yield the watched pods on a node that have not ended, with the places in the store that they mount."""
-        yield from ((pod, self._places(pod)) for pod in self.pods_on(name) if pod.status.phase not in TERMINAL)
+        yield from ((pod, self._places(pod)) for pod in self.pods_on(name) if pod.status.phase not in TERMINAL_PHASES)
 
 
 def _node_name(pod: Pod | None) -> Iterable[str]:

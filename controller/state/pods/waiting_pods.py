@@ -46,15 +46,15 @@ class WaitingPods:
         """Return whether a pod without a node was given a snapshot."""
         return snapshot in self._unbound
 
-    def move(self, before: Pod | None, after: Pod | None) -> None:
+    def on_change(self, before: Pod | None, after: Pod | None) -> None:
         """Record a change of a pod, and signal it."""
         known = after or before
         if known is None:
             return
         old, new = _snapshots(before), _snapshots(after)
         namespace = known.metadata.namespace
-        self._unbound.move(known.key, _unbound(before), _unbound(after))
-        self._pods.move(known.key, ((namespace, key) for key in old), ((namespace, key) for key in new))
+        self._unbound.update(known.key, _unbound(before), _unbound(after))
+        self._pods.update(known.key, ((namespace, key) for key in old), ((namespace, key) for key in new))
         for snapshot in dict.fromkeys([*old, *new]):
             use = namespace, snapshot
             self._register(use, waited_for=use in self._pods)
@@ -63,7 +63,7 @@ class WaitingPods:
     def _register(self, use: SnapshotUse, *, waited_for: bool) -> None:
         identity, revision = use[1]
         for index, value in ((self._of_label, snapshot_label(identity, revision)), (self._of_id, identity)):
-            index.move(use, () if waited_for else (value,), (value,) if waited_for else ())
+            index.update(use, () if waited_for else (value,), (value,) if waited_for else ())
 
 
 def _snapshots(pod: Pod | None) -> list[EntryKey]:

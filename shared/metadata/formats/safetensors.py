@@ -7,9 +7,9 @@ from typing import Annotated
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.metadata.errors import MetadataMalformed, MetadataOversized
 from shared.metadata.formats.tensors import BITS, LONGEST_NAME, TensorTotals
-from shared.unreadable import UNREADABLE
 
 FIRST_BYTES = 64 * 1024
 _MAX_HEADER_BYTES = 8 * 2**20
@@ -70,7 +70,7 @@ def count_header(file: str, header: bytes, data_bytes: int, totals: TensorTotals
 def _tensors(file: str, header: bytes) -> Iterator[tuple[str, _Tensor]]:
     try:
         raw = _DECODER.decode(header)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise MetadataMalformed(file, "header", f"is not valid JSON: {_short(error)}") from error
     for name, body in raw.items():
         if name == "__metadata__":
@@ -79,7 +79,7 @@ def _tensors(file: str, header: bytes) -> Iterator[tuple[str, _Tensor]]:
             raise MetadataOversized(file, name, f"is a name of {len(name)} characters; the limit is {LONGEST_NAME}")
         try:
             yield name, _TENSOR.decode(body)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise MetadataMalformed(file, name, f"does not describe a tensor: {_short(error)}") from error
 
 

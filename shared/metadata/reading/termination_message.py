@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.metadata.model_metadata import Metadata
-from shared.unreadable import UNREADABLE
 
 MAX_BYTES = 4096
 UNFINISHED = "Unfinished"  # an early message: the sub-path exists and is being read
@@ -64,7 +64,7 @@ def decode_reading(text: str) -> Reading:
         raise ValueError(f"it has more than {MAX_BYTES} bytes")
     try:
         reading = msgspec.json.decode(text, type=Reading)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise ValueError(f"it was not written by `larder extract`: {error}") from error
     if (reading.metadata is None) == (reading.reason == ""):
         raise ValueError("it must have metadata or a reason, and not both")

@@ -13,7 +13,7 @@ from shared.sources.azure.listing import Blob, BlobPage, blob_of_headers, file_o
 from shared.sources.azure.requests import AzureRequests
 from shared.sources.credential_hints import AZURE
 from shared.sources.failures import RequestSubject, denied, failure_of
-from shared.sources.listing import bounded_names, bounded_pages
+from shared.sources.listing_limits import bounded_names, bounded_pages
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
 from shared.sources.settings import SourceSettings

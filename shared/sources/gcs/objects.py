@@ -4,11 +4,11 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import InvalidURI, Unreachable
 from shared.http.client import Response
 from shared.manifest import File
 from shared.sources.checksums import best_digest
-from shared.unreadable import UNREADABLE
 
 FIELDS = "name,size,md5Hash,crc32c,generation,contentEncoding"
 _LONGEST_PAGE_BYTES = 16 * 1024 * 1024
@@ -40,7 +40,7 @@ def decoded(response: Response, kind: type[_Answer]) -> _Answer:
     body = response.read_all(_LONGEST_PAGE_BYTES)
     try:
         return msgspec.json.decode(body, type=kind, strict=False)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise Unreachable(
             f"{response.host} sent a response that is not valid for Google Cloud Storage: {error}; check the endpoint"
         ) from error

@@ -19,7 +19,7 @@ from shared.sources.failures import RequestSubject, failure_of
 from shared.sources.gcs.objects import FIELDS, GcsObject, GcsPage, decoded, file_of
 from shared.sources.gcs.service_account import ask_google, check_token_uri, parse_account
 from shared.sources.host_grants import grant_for
-from shared.sources.listing import bounded_names, bounded_pages
+from shared.sources.listing_limits import bounded_names, bounded_pages
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below
 from shared.sources.settings import SourceSettings, default_hosts

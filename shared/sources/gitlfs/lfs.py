@@ -7,12 +7,12 @@ from http import HTTPStatus
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import AddressRefused, LarderError, SourceNotFound, Unreachable
 from shared.http.client import HttpClient, Request, Response
 from shared.http.origins import origin_of, public
 from shared.manifest import File
 from shared.sources.gitlfs.tree import LFS_DIGEST
-from shared.unreadable import UNREADABLE
 
 _MEDIA_TYPE = "application/vnd.git-lfs+json"
 _LONGEST_ANSWER_BYTES = 32 * 1024  # for one file; signed URLs have about two thousand
@@ -85,7 +85,7 @@ class LfsServer:
                 response.read_small()
                 raise self.failure(response)
             answer = msgspec.json.decode(response.read_all(_LONGEST_ANSWER_BYTES), type=LfsAnswer)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise Unreachable(f"{public(place)} sent a malformed answer: {str(error)[:200]}") from error
         finally:
             response.close()

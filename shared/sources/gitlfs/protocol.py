@@ -16,7 +16,7 @@ _LONGEST_ANSWER_BYTES = 1024 * 1024
 LONGEST_PACK_BYTES = 32 * 1024 * 1024
 _LONGEST_S = 120.0
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_MOST_PACKETS = 100_000  # each takes time, however small; a pack has a packet for every 8 or 64 KiB
+_MAX_PACKETS = 100_000  # each takes time, however small; a pack has a packet for every 8 or 64 KiB
 _PACKET = 4  # bytes of the length before each
 _BUFFER_BYTES = 64 * 1024
 _DATA, _FAILED = 1, 3  # side bands
@@ -144,8 +144,8 @@ def _packets(body: bytes | bytearray) -> Iterator[bytes | bytearray | None]:
     """Yield the packets; None for those that only separate others. Raises Unreachable."""
     at = count = 0
     while at < len(body):
-        if (count := count + 1) > _MOST_PACKETS:
-            raise Unreachable(f"the answer of the Git server has more than {_MOST_PACKETS} packets")
+        if (count := count + 1) > _MAX_PACKETS:
+            raise Unreachable(f"the answer of the Git server has more than {_MAX_PACKETS} packets")
         head = body[at : at + _PACKET]
         try:
             size = int(head, 16)

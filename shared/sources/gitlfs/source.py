@@ -19,7 +19,7 @@ from shared.sources.gitlfs.pack import BadPack, GitObject, PackTooLarge, read_pa
 from shared.sources.gitlfs.protocol import GitRemote
 from shared.sources.gitlfs.tree import GIT_DIGEST, list_files
 from shared.sources.host_grants import grant_for
-from shared.sources.listing import MAX_ENTRIES
+from shared.sources.listing_limits import MAX_ENTRIES
 from shared.sources.port import Body, Credentials
 from shared.sources.settings import SourceSettings
 from shared.uri.git import GitUri

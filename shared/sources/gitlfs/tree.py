@@ -7,7 +7,7 @@ from operator import itemgetter
 from shared.errors import UnsafePath
 from shared.manifest import File
 from shared.sources.gitlfs.pack import BadPack, GitObject
-from shared.sources.listing import bounded_names
+from shared.sources.listing_limits import bounded_names
 
 GIT_DIGEST, LFS_DIGEST = "git-sha1:", "sha256:"
 _ID_BYTES = 20

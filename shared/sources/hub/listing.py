@@ -20,7 +20,7 @@ from shared.http.client import REDIRECT_TRIES
 from shared.http.connection_pool import make_tls_context, tls_error_message
 from shared.http.origins import origin_of, public
 from shared.manifest import File
-from shared.sources.listing import LONGEST_LIST_S, bounded_names
+from shared.sources.listing_limits import LONGEST_LIST_S, bounded_names
 from shared.sources.settings import SourceSettings
 
 _LONGEST_BYTES = 64 * 1024 * 1024  # limit of a decompressed response; 1,000 files take about half a MiB

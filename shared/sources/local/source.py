@@ -6,7 +6,7 @@ from typing import Literal
 
 from shared.errors import InvalidURI, SourceChanged, SourceNotFound, Unreachable
 from shared.manifest import File, Manifest, build_manifest
-from shared.sources.listing import bounded
+from shared.sources.listing_limits import bounded
 from shared.sources.local.beneath import Beneath
 from shared.sources.port import Body, Credentials
 from shared.sources.settings import SourceSettings

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import InvalidURI, LarderError, Unreachable
 from shared.http.client import HttpClient, Response
 from shared.http.ranges import open_range
@@ -15,12 +16,11 @@ from shared.manifest import File, Manifest, build_manifest
 from shared.sources.checksums import base64_digest
 from shared.sources.credential_hints import OCI_OBJECTS
 from shared.sources.failures import RequestSubject, failure_of
-from shared.sources.listing import bounded_names, bounded_pages
+from shared.sources.listing_limits import bounded_names, bounded_pages
 from shared.sources.oci.requests import OciRequests
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name, path_below, size_of
 from shared.sources.settings import SourceSettings
-from shared.unreadable import UNREADABLE
 from shared.uri.buckets import OciObjectsUri
 from shared.uri.model_uri import ModelUri
 
@@ -103,7 +103,7 @@ class OciObjectsSource:
             body = response.read_all(_LONGEST_PAGE_BYTES)
             try:
                 page = msgspec.json.decode(body, type=_Page)
-            except UNREADABLE as error:
+            except DECODE_ERRORS as error:
                 raise Unreachable(
                     f"{response.host} sent a listing that is not valid for OCI Object Storage: {error}; check the "
                     "endpoint"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import AuthDenied
 from shared.sources.credential_keys import DOCKER_CONFIG_KEYS
-from shared.unreadable import UNREADABLE
 
 _DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
 _LONGEST = 1024 * 1024
@@ -55,7 +55,7 @@ def account_for(registry: str, values: Mapping[str, str]) -> Account:
         return Account()
     try:
         config = msgspec.json.decode(text[:_LONGEST], type=_Config)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         raise AuthDenied(
             f"the docker config ({_NAMES}) is not valid JSON; create it again with `docker login`"
         ) from None

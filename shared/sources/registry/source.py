@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from shared.decode_errors import DECODE_ERRORS
 from shared.errors import InvalidURI, RevisionNotFound, SourceNotFound, Unreachable, UnsafePath
 from shared.http.client import HttpClient, Request
 from shared.http.origins import origin_of
@@ -16,7 +17,6 @@ from shared.manifest import File, Manifest, build_manifest
 from shared.sources.port import Body, Credentials
 from shared.sources.registry.auth import RegistryAuth
 from shared.sources.settings import SourceSettings
-from shared.unreadable import UNREADABLE
 from shared.uri.artifact import ArtifactUri
 from shared.uri.model_uri import ModelUri
 
@@ -117,7 +117,7 @@ class ArtifactSource:
             return digest, msgspec.json.decode(body, type=ArtifactManifest)
         except msgspec.ValidationError as error:
             raise InvalidURI(f"{self._uri}: its manifest is invalid ({error}); push it again") from error
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise Unreachable(f"{self._uri}: the response of the registry is not a manifest ({error})") from error
 
     def _fetch(self, reference: str, headers: dict[str, str]) -> bytes:

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from shared.errors import Unreachable
 from shared.http.client import HttpClient, Request
 from shared.http.origins import public
-from shared.sources.listing import bounded, bounded_names, in_time
+from shared.sources.listing_limits import bounded, bounded_names, in_time
 from shared.sources.plain_xml import plain_xml
 from shared.sources.prefix_keys import beginning_of, path_below
 from shared.sources.s3.errors import error_fields

@@ -16,7 +16,7 @@ from shared.http.ranges import open_range
 from shared.manifest import File, Manifest, build_manifest
 from shared.sources.credential_hints import S3
 from shared.sources.failures import RequestSubject
-from shared.sources.listing import LONGEST_LIST_S, in_time
+from shared.sources.listing_limits import LONGEST_LIST_S, in_time
 from shared.sources.port import Body, Credentials
 from shared.sources.prefix_keys import PrefixKeys, beginning_of, choose_files, last_name
 from shared.sources.s3.endpoint import named_endpoint

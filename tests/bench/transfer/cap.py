@@ -13,7 +13,7 @@ from tests.bench.transfer.tools import HERE, Tools
 _WINDOW_S = 5.0
 _STEP_S = 0.1
 _EDGE_BYTES = 2**20  # within this much of either end, the fetch is starting or ending
-_MOST_MODELS = 4
+_MAX_MODELS = 4
 
 
 def measure_cap(work: Path, tools: Tools, rate_mib: int, seconds: int, notify: Notify) -> Section:
@@ -27,7 +27,7 @@ def measure_cap(work: Path, tools: Tools, rate_mib: int, seconds: int, notify: N
         "| models | min | max |",
         "|---|---|---|",
     ]
-    for models in (1, _MOST_MODELS):
+    for models in (1, _MAX_MODELS):
         loads = [Load(f"cap-{models}-{n}", 2, rate * seconds // models // 2, 4, ".safetensors") for n in range(models)]
         with Site(work / f"site-{models}", loads, tools.programs["nginx"]) as site:
             argv = [sys.executable, str(HERE / "clients" / "capped_fetch.py"), str(rate), str(work / f"store-{models}")]

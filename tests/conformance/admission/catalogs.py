@@ -149,7 +149,7 @@ class FilledState:
         self.objects.objects[path] = {"metadata": {"name": "x"}, "binaryData": binary}
         declared = cache(name, "g")
         status = msgspec.structs.replace(declared.status, manifest_digest=packed.digest)
-        self.cluster.caches.upsert(msgspec.structs.replace(declared, status=status))
+        self.cluster.cluster_model_caches.upsert(msgspec.structs.replace(declared, status=status))
 
     def declare_model_cache(self, name: str) -> None:
         declared = model_cache(status=ModelCacheStatus(claim=name))
@@ -179,7 +179,7 @@ class FilledState:
 
     def run_pod(self, name: str, model: str) -> None:
         labels = {USER_LABEL: "true", uses_label(model): "true"}
-        self.cluster.users.upsert(pod(name, "n", [(model, "r1")], namespace="team", labels=labels))
+        self.cluster.model_pods.upsert(pod(name, "n", [(model, "r1")], namespace="team", labels=labels))
 
     def run_injected_pod(self, name: str, claim: str) -> None:
         labels = {INJECTED_LABEL: "true"}

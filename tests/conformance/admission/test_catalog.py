@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from controller.admission.catalog.port import Catalog, CatalogModel
-from controller.placement.volume_names import SnapshotVolume, hashed_name
+from controller.placement.volume_names import SnapshotKey, hashed_name
 from tests.builders.api_server import Objects, serving
 from tests.conformance.admission.catalogs import MANAGED, FilledCatalog, FilledMemory, FilledState
 
@@ -48,7 +48,7 @@ async def test_a_namespace_sees_its_own_models_and_the_shared_ones(filled: Fille
     filled.declare_model_cache("filled")
     assert set(catalog.names("team")) == {"own", "shared", "filled"}
     assert set(catalog.names("elsewhere")) == {"shared"}
-    assert [model.id for model in catalog.caches()] == ["shared"]
+    assert [model.id for model in catalog.cluster_model_caches()] == ["shared"]
     assert [(model.name, model.claim) for model in catalog.model_caches("team")] == [("filled", "filled")]
     assert list(catalog.model_caches("other")) == []
 
@@ -77,13 +77,13 @@ async def test_groups_are_found_with_their_members(filled: FilledCatalog, catalo
 async def test_a_model_lacks_space_only_on_the_node_that_reports_it(filled: FilledCatalog, catalog: Catalog) -> None:
     filled.declare_cache("m")
     filled.fill_up("a", "m")
-    (model,) = catalog.caches()
+    (model,) = catalog.cluster_model_caches()
     assert [catalog.lacks_space(model, node) for node in ("a", "b")] == [True, False]
 
 
 async def test_paths_of_a_model_are_known_once_its_files_were_read(filled: FilledCatalog, catalog: Catalog) -> None:
     filled.declare_cache("m", ("a/config.json", "b"))
-    (model,) = catalog.caches()
+    (model,) = catalog.cluster_model_caches()
     assert catalog.kind_of_path(model, "b") is None
     await catalog.read_files(model)
     kinds = [catalog.kind_of_path(model, path) for path in ("a", "a/config.json", "b", "c")]
@@ -93,13 +93,13 @@ async def test_paths_of_a_model_are_known_once_its_files_were_read(filled: Fille
 async def test_a_claim_name_is_hashed_unless_it_is_free_or_belongs_to_the_serving_snapshot(
     filled: FilledCatalog, catalog: Catalog
 ) -> None:
-    wanted, newer = SnapshotVolume("m", "r1"), SnapshotVolume("m", "r2")
+    wanted, newer = SnapshotKey("m", "r1"), SnapshotKey("m", "r2")
     assert catalog.claim_name("team", wanted, "r1") == "m"
     assert catalog.claim_name("team", newer, "r1") == hashed_name(newer)
     filled.create_claim("m", "m@r1")
     assert catalog.claim_name("team", wanted, "r1") == "m"
     filled.create_claim("taken", "other@r1")
-    taken = SnapshotVolume("taken", "r1")
+    taken = SnapshotKey("taken", "r1")
     assert catalog.claim_name("team", taken, "r1") == hashed_name(taken)
     assert catalog.claim_name("elsewhere", taken, "r1") == "taken"
 

@@ -10,7 +10,7 @@ import pytest
 from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply, scripted
 from shared.errors import AuthDenied, LarderError, RateLimited, Unreachable
 from shared.manifest import File
-from shared.sources.listing import MAX_PAGES
+from shared.sources.listing_limits import MAX_PAGES
 from shared.sources.port import ANONYMOUS, Credentials, Source
 from shared.sources.schemes import open_source
 from shared.uri.model_uri import parse_uri

@@ -107,7 +107,7 @@ def carry_out(order: Order, source: CountedSource) -> None:
     if order.fatal_change:
         die_before_change(order.fatal_change)
     store = Store.open(Path(order.root), disk=FatalDisk(order.fatal_sync, tight=order.tight))
-    store.sweep()
+    store.recover()
     bucket = RateLimiter(order.rate)
     result = fetch(
         source,

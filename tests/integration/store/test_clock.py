@@ -41,7 +41,7 @@ def test_an_unfinished_file_resumes_from_its_verified_bytes(
     shift(root / "partial", years)
     source.faults.truncate_at.clear()
     again, before = Store.open(root), source.served_bytes
-    again.sweep()
+    again.recover()
     assert again.space.missing_bytes(plan_of(source)) == missing
     snapshot: Snapshot = again.snapshots.commit(
         plan_of(source), "llama", fetch_blobs(source, again, prove_access=False).blobs

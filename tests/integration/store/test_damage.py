@@ -163,7 +163,7 @@ def test_a_link_with_the_name_of_a_snapshot_directory_is_removed_and_never_follo
         planted.mkdir()
         planted /= source.resolve().revision
     planted.symlink_to(aim)
-    store.sweep()
+    store.recover()
     assert store.snapshots.all() == []
     store.snapshots.remove("llama", source.resolve().revision)
     assert not planted.is_symlink()
@@ -212,7 +212,7 @@ def test_a_foreign_directory_is_never_touched(
     with pytest.raises(StoreFailure, match=r"not made by Larder.*move it away"):
         store.snapshots.commit(plan_of(source), "llama", result.blobs)
     store.snapshots.remove("llama", source.resolve().revision)
-    store.sweep()
+    store.recover()
     assert (theirs / "thesis.txt").read_text() == "kept"
     assert [p.name for p in theirs.parent.iterdir()] == [theirs.name]
 

@@ -42,7 +42,7 @@ def test_a_store_on_a_full_disk_opens_and_can_make_room(small_disk: Path, fetch_
     store = Store.open(small_disk / "root")
     with pytest.raises(StoreFailure, match="in use by another process"):
         Store.open(small_disk / "root")
-    store.sweep()
+    store.recover()
     store.snapshots.remove("llama", snapshot.revision)
     assert store.space.free_bytes() >= 2 * 2**20
     store.close()

@@ -53,7 +53,7 @@ def test_a_complete_snapshot_is_adopted_without_moving_a_byte(
 ) -> None:
     before = places(former)
     store = Store.open(former)
-    store.sweep()
+    store.recover()
     found = {snapshot.id: snapshot for snapshot in store.snapshots.all()}
     assert set(found) == {"plain", "packed"}
     assert store.snapshots.check(found[identity]) == []
@@ -69,7 +69,7 @@ def test_a_complete_snapshot_is_adopted_without_moving_a_byte(
 
 def test_a_download_that_was_cut_short_resumes_from_its_bytes(former: Path, fetch_blobs: Fetch) -> None:
     store = Store.open(former)
-    store.sweep()
+    store.recover()
     source = MemoryRepository(BEGUN, repo="org/begun")
     assert store.space.missing_bytes(plan_of(source)) == 2 * 2**20
     snapshot = store.snapshots.commit(plan_of(source), "begun", fetch_blobs(source, store).blobs)
@@ -80,7 +80,7 @@ def test_a_download_that_was_cut_short_resumes_from_its_bytes(former: Path, fetc
 
 def test_removing_a_snapshot_removes_its_blobs(former: Path) -> None:
     store = Store.open(former)
-    store.sweep()
+    store.recover()
     for snapshot in store.snapshots.all():
         store.snapshots.remove(snapshot.id, snapshot.revision)
     assert store.snapshots.all() == []

@@ -24,7 +24,7 @@ SCRIPT = Path(__file__).with_name("killed.py")
 SIZES = {"a.safetensors": 9_000_001, "b.safetensors": 7_000_000, "c.bin": 400_000, "config.json": 30, "sub/x": 5}
 RATE = 60_000_000
 KILLS, KILLS_A_ROUND, FIRST_S = 100, 20, 0.02
-MOST_ROUNDS = 100
+MAX_ROUNDS = 100
 KILLED = -signal.SIGKILL
 
 
@@ -84,7 +84,7 @@ def examine(root: Path, wanted: MemorySource) -> int:
             del found[".completed"]
             assert found == wanted.files
     store = Store.open(root)
-    store.sweep()
+    store.recover()
     manifest = wanted.resolve()
     missing = store.space.missing_bytes(DownloadPlan(manifest))
     store.close()
@@ -109,12 +109,12 @@ def test_after_kills_at_random_moments_the_download_resumes_from_its_bytes(
     root: Path, wanted: MemorySource, fetch_model: Callable[[MemorySource, Store, str], Snapshot], run: Run
 ) -> None:
     kills, rounds, held_in_all = 0, 0, 0
-    while kills < KILLS or (held_in_all == 0 and rounds < MOST_ROUNDS):  # a busy machine may be killed before any byte
+    while kills < KILLS or (held_in_all == 0 and rounds < MAX_ROUNDS):  # a busy machine may be killed before any byte
         here, rounds = root / str(rounds), rounds + 1
         more, held = kill_at_random(run, here, wanted, tight=rounds % 2 == 0)
         kills, held_in_all = kills + more, held_in_all + held
         store = Store.open(here)
-        store.sweep()
+        store.recover()
         before = wanted.served_bytes
         snapshot = fetch_model(wanted, store, "llama")
         assert wanted.served_bytes - before <= wanted.resolve().size_bytes - held + 1
@@ -157,7 +157,7 @@ def test_a_kill_before_any_rename_or_removal_is_repaired_by_the_next_start(
         if (here / "partial").is_dir():
             examine(here, wanted)
         store = Store.open(here)
-        store.sweep()
+        store.recover()
         assert not list(here.glob("models/**/.gone-*"))
         assert not list(here.glob("models/**/.tmp-*"))
         assert all(snapshot.damaged == () for snapshot in store.snapshots.all())

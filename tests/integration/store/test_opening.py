@@ -109,7 +109,7 @@ def test_directories_that_only_root_may_read_do_not_count(root: Path) -> None:
         foreign.chmod(0)
     with without_power_over_files():
         store = Store.open(root)
-        store.sweep()
+        store.recover()
         assert store.snapshots.all() == []
         assert store.space.used_bytes() > 0
         store.space.reserve("model", 1, 0, 0)

@@ -105,7 +105,7 @@ def test_a_sweep_removes_leftovers_of_a_kill_and_keeps_unfinished_files(
     late.faults.truncate_at["b"] = 600
     with pytest.raises(Unreachable):
         fetch_blobs(late, store)
-    store.sweep()
+    store.recover()
     assert store.snapshots.all() == [kept]
     assert store.snapshots.check(kept) == []
     assert blobs(root) == len({f.sha256 for f in kept.files})
@@ -119,7 +119,7 @@ def test_a_sweep_keeps_the_blob_of_a_file_that_was_removed_from_a_snapshot(
     snapshot = fetch_model(source, store, "llama")
     snapshot.path.chmod(0o755)
     (snapshot.path / "model-00001-of-00002.safetensors").unlink()
-    store.sweep()
+    store.recover()
     assert store.space.missing_bytes(plan_of(source)) == 0
 
 
@@ -193,7 +193,7 @@ def test_a_clock_change_between_two_starts_loses_no_files(
     for path in (root / "partial", *(root / "partial").iterdir(), root / "models", kept.path.parent):
         os.utime(path, (then_s, then_s))  # as a clock that was wrong by years has left them
     assert store.unfinished.drop_idle([], rounds=1) == 0
-    store.sweep()
+    store.recover()
     assert store.snapshots.all() == [kept]
     assert store.space.missing_bytes(plan_of(late)) == 400
     assert store.space.missing_bytes(plan_of(source)) == 0

@@ -11,7 +11,7 @@ import pytest
 
 from agent.linux.inotify import InotifyWatch
 from agent.reconciler.activity import Activity
-from agent.reconciler.observe import Scanner
+from agent.reconciler.scanner import Scanner
 from agent.reconciler.state_cache import StateCache
 from agent.store.floor import Floor, StoreVolume
 from agent.store.snapshot import Snapshot

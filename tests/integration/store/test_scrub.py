@@ -89,7 +89,7 @@ def test_damage_is_remembered_after_a_restart(fetch_model: FetchModel, source: M
     scrubber(store).read_pass()
     store.close()
     again = Store.open(root)
-    again.sweep()
+    again.recover()
     assert again.snapshots.all()[0].damaged == (LARGE,)
     assert again.space.missing_bytes(plan_of(source)) == len(source.files[LARGE])
     again.close()

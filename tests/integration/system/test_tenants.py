@@ -12,7 +12,7 @@ from tests.integration.system.leaderless import without_leader
 from tests.integration.system.sites import GPU, opened
 
 MODELS = "/apis/ome.io/v1beta1/namespaces/{}/basemodels"
-MOST = 10
+MAX_MODELS = 10
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def shared(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iter
     settings = {
         "LARDER_DRAIN_SECONDS": "1",
         "LARDER_LEASE_SECONDS": "4",
-        "LARDER_MODELS_PER_NODE": str(MOST),
+        "LARDER_MODELS_PER_NODE": str(MAX_MODELS),
         "LARDER_RESOLUTIONS_PER_MINUTE": "40",
     }
     with opened(binaries, tmp_path_factory.mktemp("shared"), settings, {"a": GPU}, replicas=1) as site:
@@ -55,7 +55,7 @@ def remove_all(site: Site) -> None:
 def test_a_namespace_with_too_many_models_is_reported_and_others_are_still_placed(shared: Site) -> None:
     for i in range(12):
         declare(shared, "greedy", f"m{i:02}", shared.push(), nodeSelector=GPU)
-    half = Counter(Stocked=MOST // 2, TooManyModels=12 - MOST // 2)
+    half = Counter(Stocked=MAX_MODELS // 2, TooManyModels=12 - MAX_MODELS // 2)
     shared.until(lambda: reasons(shared, "greedy") == half, f"half of the room to be taken: {half}")
     declare(shared, "other", "ours", shared.push(), nodeSelector=GPU)
     cluster = shared.base_model(nodeSelector=GPU)

@@ -44,7 +44,7 @@ def carry_out(shape: str, fatal_sync: int, fatal_change: int, root: Path) -> Non
     if fatal_change:
         die_before_change(fatal_change)
     store = Store.open(root, disk=FatalDisk(fatal_sync))
-    store.sweep()
+    store.recover()
     manifest = archive.resolve()
     result = fetch(archive, DownloadPlan(manifest), store, progress=Progress(), stop=threading.Event())
     store.snapshots.commit(DownloadPlan(manifest), "llama", result.blobs, result.unpacked)

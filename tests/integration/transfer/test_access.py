@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from agent.store.identity import keys_by_path
+from agent.store.content_keys import keys_by_path
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from agent.transfer.progress import Progress

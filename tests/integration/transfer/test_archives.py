@@ -190,7 +190,7 @@ class TestRoom:
             fetch_model(source, store, reservation="llama")
         store.close()
         again = Store.open(root)
-        again.sweep()
+        again.recover()
         assert 0 <= again.space.missing_bytes(plan_of(source)) - size - UNPACKED_BYTES < OVERHEAD_BYTES
         again.unfinished.discard(plan_of(source))
         assert again.space.missing_bytes(plan_of(source)) == source.resolve().size_bytes
@@ -359,7 +359,7 @@ class TestDamage:
         snapshot = fetch_model(source, store)
         store.close()
         again = Store.open(root)
-        again.sweep()
+        again.recover()
         assert again.snapshots.all() == [snapshot]
         assert again.space.missing_bytes(plan_of(source)) == 0
         again.snapshots.remove("llama", snapshot.revision)

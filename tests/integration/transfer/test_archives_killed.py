@@ -46,7 +46,7 @@ def examine(shape: str, root: Path, fetch_blobs: Callable[..., FetchResult]) -> 
     held = {f.digest.removeprefix("sha256:") for f in manifest.files} <= {p.name for p in root.glob("blobs/sha256/*")}
     done = bool(list(root.glob("models/llama/[!.]*/.completed")))
     store = Store.open(root)
-    store.sweep()
+    store.recover()
     assert all(s.damaged == () and s.unpacked for s in store.snapshots.all())
     assert not list(root.glob("partial/*-*.part"))  # partly unpacked files are written again
     result = fetch_blobs(archive, store, manifest=manifest)
@@ -56,7 +56,7 @@ def examine(shape: str, root: Path, fetch_blobs: Callable[..., FetchResult]) -> 
     assert store.snapshots.all() == [snapshot]
     store.close()
     again = Store.open(root)
-    again.sweep()
+    again.recover()
     assert set(again.blobs.paths()) == {f.sha256 for f in snapshot.files}
     assert [p for p in (root / "partial").iterdir() if p.suffix != ".map"] == []  # a kill may leave one, of some bytes
     assert not list(root.glob("models/**/.tmp-*"))
@@ -93,7 +93,7 @@ def test_leftovers_of_a_commit_are_removed_at_the_next_start(
         path.rename(root / "partial" / path.name)
     assert pins
     again = Store.open(root)
-    again.sweep()
+    again.recover()
     assert list((root / "partial").iterdir()) == []
     assert set(again.blobs.paths()) == {f.sha256 for f in again.snapshots.all()[0].files}
     again.close()

@@ -23,7 +23,7 @@ from agent.linux.direct_write import PAGE_BYTES, DirectWriter
 from agent.store.disk import RealDisk
 from agent.store.partials import open_partial
 from agent.store.store import Store
-from agent.store.verify import Check
+from agent.store.verify import FileHasher
 from agent.transfer.engine import FetchResult
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
@@ -98,13 +98,13 @@ def test_a_write_that_begins_within_a_page_bypasses_the_cache_from_the_next_page
     path = DownloadContext(source, RateLimiter(), Progress(), lambda _: None, stop, time.monotonic)
     with tight.incoming.open(plan.keys[file.path], file, stop, cached=False) as partial:
         assert partial is not None
-        segmented = SegmentedFile(file, partial, Check)
+        segmented = SegmentedFile(file, partial, FileHasher)
         for most in (HELD, None):
             segment = segmented.take_segment(most)
             assert segment is not None
             receive(path, segmented, segment, ROOM)
             segmented.give_back(segment)
-        segmented.hashing.check.verify()
+        segmented.hashing.hasher.verify()
         os.fsync(partial.descriptor)
         assert cached_bytes(partial.path) <= 2 * PAGE_BYTES  # where the parts meet, and the end
         assert partial.path.read_bytes() == BIG
@@ -115,7 +115,7 @@ def test_pages_stay_in_the_cache_until_they_are_hashed(tight: Store) -> None:
     [file] = plan.manifest.files
     with tight.incoming.open(plan.keys[file.path], file, threading.Event(), cached=False) as partial:
         assert partial is not None
-        segmented = SegmentedFile(file, partial, Check)
+        segmented = SegmentedFile(file, partial, FileHasher)
         first, second = segmented.take_segment(2**20), segmented.take_segment(2**20)
         assert first is not None
         assert second is not None

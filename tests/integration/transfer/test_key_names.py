@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.store.content_keys import keys_by_path
 from agent.store.download_plan import DownloadPlan
-from agent.store.identity import keys_by_path
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult, fetch
 from agent.transfer.progress import Progress
@@ -65,7 +65,7 @@ def test_blobs_are_named_by_their_contents_keys_unless_a_sha256_was_computed(
     store.close()
     again = Store.open(root)
     try:
-        again.sweep()
+        again.recover()
         assert fetch_blobs(manifest, again, MemorySource({})) == FetchResult(found.blobs, found.verified, 0)
     finally:
         again.close()

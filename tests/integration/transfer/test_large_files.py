@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.store.identity import keys_by_path
+from agent.store.content_keys import keys_by_path
 from agent.store.store import Store
 from agent.transfer.engine import FetchResult
 from agent.transfer.receive import Stopped

@@ -251,7 +251,7 @@ class TestAfterwards:
         snapshot = fetch_model(source, store)
         store.close()
         again = Store.open(root)
-        again.sweep()
+        again.recover()
         assert again.snapshots.all() == [snapshot]
         assert again.space.missing_bytes(plan_of(source)) == 0
         again.snapshots.remove("llama", snapshot.revision)
@@ -317,7 +317,7 @@ def test_a_store_written_before_several_archives_were_supported_is_adopted_uncha
 
     inodes, before = _inodes(root), source.served_bytes
     again = Store.open(root)
-    again.sweep()
+    again.recover()
     assert again.snapshots.all() == [snapshot]
     assert again.space.missing_bytes(plan_of(source)) == 0
     result = fetch_blobs(source, again, prove_access=False)

@@ -10,17 +10,17 @@ from re import _constants as codes  # type: ignore[attr-defined]  # isort: skip
 from tests.unit.patterns.steps import Node, fits
 
 _PREFERRED = "a0 \"\\-._/:=,<>'A@\n\t!~\0"
-_MOST_CHARACTERS, _MOST_PIECES, _MOST_PREFIXES = 7, 8, 4
+_MAX_CHARACTERS, _MAX_PIECES, _MAX_PREFIXES = 7, 8, 4
 _ENDS = ("", "\0")
 
 
 def attacks(nodes: Sequence[Node], flags: int) -> Iterator[tuple[str, str, str]]:
     """Yield a prefix, a part to repeat, and an end."""
     characters = _characters(nodes, flags)
-    pieces = list(dict.fromkeys([*_samples(nodes, flags), *_words(nodes)]))[:_MOST_PIECES]
+    pieces = list(dict.fromkeys([*_samples(nodes, flags), *_words(nodes)]))[:_MAX_PIECES]
     pumps = [*characters, *("".join(pair) for pair in permutations(characters, 2)), *pieces]
     pumps += [f"{piece}{character}" for piece, character in product(pieces, characters[:3])]
-    prefixes = list(dict.fromkeys(["", *_prefixes(nodes, flags), *characters[:2]]))[:_MOST_PREFIXES]
+    prefixes = list(dict.fromkeys(["", *_prefixes(nodes, flags), *characters[:2]]))[:_MAX_PREFIXES]
     yield from product(prefixes, dict.fromkeys(pumps), _ENDS)
 
 
@@ -53,7 +53,7 @@ def _characters(nodes: Sequence[Node], flags: int) -> list[str]:
     listed = [chr(v) for kind, items in singles if kind is codes.IN for k, v in items if k is codes.LITERAL and v < 128]
     classes = [_one(node, flags) for node in singles if node[0] is not codes.LITERAL]
     marks = [c for c in (*named, *listed) if not c.isalnum()]
-    return list(dict.fromkeys([*marks[:5], *classes, *marks, *named]))[:_MOST_CHARACTERS]
+    return list(dict.fromkeys([*marks[:5], *classes, *marks, *named]))[:_MAX_CHARACTERS]
 
 
 def _one(node: Node, flags: int) -> str:

@@ -14,7 +14,7 @@ from tests.unit.patterns.collect import Use, sources, uses
 from tests.unit.patterns.steps import Matcher, TooManyStepsError, deep_recursion, parse
 
 _SMALL, _LARGE = 32, 600
-_MANY_STEPS, _MOST_STEPS = 20_000, 50_000  # for a small text, and for a large one, which decides: some take 16,000
+_MANY_STEPS, _MAX_STEPS = 20_000, 50_000  # for a small text, and for a large one, which decides: some take 16,000
 _FACTOR, _FLOOR = 2.6, 300  # twice the input may take twice the steps, and a few more
 USES = list(uses())
 _THROUGH = {use.pattern for use in USES if use.method in ("finditer", "findall", "sub")}  # `search` only ends sooner
@@ -67,7 +67,7 @@ def slow_text(pattern: re.Pattern[Any], method: str) -> str:
         return twice > _FACTOR * once + _FLOOR
 
     for parts in attacks(nodes, pattern.flags):
-        if grows(_SMALL, parts, _MANY_STEPS) and grows(_LARGE, parts, _MOST_STEPS):  # a bound ends fast growth
+        if grows(_SMALL, parts, _MANY_STEPS) and grows(_LARGE, parts, _MAX_STEPS):  # a bound ends fast growth
             return "{!r} + {!r} * n + {!r}".format(*parts)
     return ""
 

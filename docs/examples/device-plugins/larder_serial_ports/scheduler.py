@@ -4,7 +4,7 @@ The group scheduler, which comes after all plugins, then chooses them.
 """
 
 from controller.devices.plugin import DeviceFit
-from controller.devices.shortage import Shortage
+from controller.devices.refusal_reasons import Shortage
 from larder_serial_ports import EXTENDED_RESOURCE, is_port, port
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
 

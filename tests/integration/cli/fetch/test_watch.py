@@ -21,7 +21,7 @@ def looks(
     """Check every second for three times the stall timeout."""
     for second in range(1, 3 * int(STALL_TIMEOUT_S)):
         if bytes_a_second:
-            progress.receive(bytes_a_second)
+            progress.count_received(bytes_a_second)
         if trouble_every_s and second % trouble_every_s == 0:
             progress.failure = SLOW
         if hopeless := watch.check(second):
@@ -40,7 +40,7 @@ def test_an_often_interrupted_source_that_delivers_enough_bytes_is_not_abandoned
 def test_small_files_arriving_one_by_one_are_not_taken_for_a_stall(progress: Progress) -> None:
     watch = StallWatch(progress, 0)
     for second in range(1, 200):
-        progress.receive(5)
+        progress.count_received(5)
         progress.traffic.count_verified(5, 0.0)
         progress.failure = SLOW
         assert watch.check(second) is None
@@ -53,7 +53,7 @@ def test_a_listing_or_an_answer_that_never_arrives_is_abandoned(progress: Progre
 
 
 def test_a_slow_disk_is_not_taken_for_a_stall(progress: Progress) -> None:
-    progress.receive(10**9)
+    progress.count_received(10**9)
     assert looks(StallWatch(progress, 0), progress) is None
 
 
@@ -99,5 +99,5 @@ def test_skipped_bytes_of_a_server_that_ignores_ranges_count_as_progress(progres
     progress.failure = SLOW  # the connection broke before
     watch.check(0)
     for second in range(1, 3 * int(STALL_TIMEOUT_S)):
-        progress.skip(20_000)
+        progress.count_skipped(20_000)
         assert watch.check(second) is None

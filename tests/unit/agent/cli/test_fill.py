@@ -129,7 +129,7 @@ def test_the_bandwidth_limit_slows_down_a_download(claim: Claim) -> None:
 def test_progress_is_served_to_any_client() -> None:
     progress, port = Progress(total=200), free_port()
     with ProgressServer(progress, port):
-        progress.receive(100)
+        progress.count_received(100)
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
             line = connection.makefile().readline()
     assert msgspec.json.decode(line, type=DownloadProgress).percent == 50

@@ -1,8 +1,8 @@
 from agent.dra.cdi_edits import PluginEdits, cdi_file, prepared_devices
-from agent.dra.devices import HeldModel
+from agent.dra.devices import DiskSnapshot
 from shared.dra import AllocatedDevice
 
-MODEL = HeldModel("qwen", "r", "/store/models/qwen/r")
+MODEL = DiskSnapshot("qwen", "r", "/store/models/qwen/r")
 
 
 def _allocated(request: str, device: str = MODEL.device) -> AllocatedDevice:

@@ -16,7 +16,7 @@ from agent.dra.claims import PreparedClaims
 from agent.dra.decide import AllocateRequest
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.observe import PreparationObserver
-from agent.dra.plugins import NodePlugins
+from agent.dra.plugin_allocator import PluginAllocator
 from agent.dra.snapshots import SnapshotScanner
 from shared.devices.annotation import ANNOTATION
 from shared.dra import DRIVER, FETCH_DEVICE, RESOURCE_CLAIMS, RESOURCES
@@ -52,7 +52,7 @@ async def test_a_claim_that_is_unprepared_while_claims_are_restored_stays_unprep
     async with connected(answer, tmp_path) as kube:
         with ThreadPoolExecutor(1) as thread:
             observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
-            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), PluginAllocator())
             assert await claims.restore()
             assert claims.files.uids() == set(restored)
 
@@ -71,7 +71,7 @@ async def test_a_claim_that_is_prepared_while_claims_are_listed_is_restored_when
     async with connected(answer, tmp_path) as kube:
         with ThreadPoolExecutor(1) as thread:
             observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
-            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), PluginAllocator())
             assert await claims.restore()
             claims.files.remove("u-new")
             assert claims.lost() == {"u-new"}
@@ -91,7 +91,7 @@ async def test_a_claim_whose_old_file_is_replaced_while_claims_are_listed_keeps_
     async with connected(answer, tmp_path) as kube:
         with ThreadPoolExecutor(1) as thread:
             observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
-            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), PluginAllocator())
             for uid in ("u-new", "u-gone"):
                 claims.files.write(uid, {})
             assert await claims.restore()
@@ -107,7 +107,7 @@ async def test_a_claim_without_a_pod_keeps_its_file_and_gets_none(tmp_path: Path
     async with connected(Objects({RESOURCE_CLAIMS: listed(*claims_here)}).answer, tmp_path) as kube:
         with ThreadPoolExecutor(1) as thread:
             observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
-            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), PluginAllocator())
             claims.files.write("u-with", {})
             assert await claims.restore()
             assert claims.files.uids() == {"u-with"}
@@ -128,7 +128,7 @@ async def test_a_claim_is_unprepared_only_once_it_is_no_longer_being_prepared(tm
     async with connected(answer, tmp_path) as kube:
         with ThreadPoolExecutor(1) as thread:
             observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
-            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), PluginAllocator())
             async with asyncio.TaskGroup() as group:
                 for call in (claims.prepare, claims.unprepare, claims.prepare):
                     group.create_task(call(ref))
@@ -146,8 +146,10 @@ async def test_a_file_that_is_lost_after_the_driver_restarted_is_restored(tmp_pa
         with ThreadPoolExecutor(1) as thread:
             observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
             files = CdiFiles(tmp_path / "cdi")
-            await PreparedClaims(observer, files, AllowList(), NodePlugins()).prepare(KubeletClaim("ns", "a", "u-a"))
-            restarted = PreparedClaims(observer, files, AllowList(), NodePlugins())
+            await PreparedClaims(observer, files, AllowList(), PluginAllocator()).prepare(
+                KubeletClaim("ns", "a", "u-a")
+            )
+            restarted = PreparedClaims(observer, files, AllowList(), PluginAllocator())
             assert await restarted.restore()
             assert restarted.lost() == set()
             files.remove("u-a")
@@ -161,7 +163,7 @@ async def test_a_file_that_cannot_be_removed_does_not_keep_others_from_being_res
     async with connected(objects.answer, tmp_path) as kube:
         with ThreadPoolExecutor(1) as thread:
             observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
-            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins())
+            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), PluginAllocator())
             claims.files.path("u-gone").mkdir(parents=True)
             claims.files.write("u-old", {})
             assert not await claims.restore()
@@ -181,7 +183,9 @@ async def test_a_claim_that_cannot_be_restored_is_unprepared_without_waiting_for
     async with connected(answer, tmp_path) as kube:
         with ThreadPoolExecutor(1) as thread:
             observer = PreparationObserver(kube, "n", "u1", SnapshotScanner(tmp_path), thread)
-            claims = PreparedClaims(observer, CdiFiles(tmp_path / "cdi"), AllowList(), NodePlugins(), restore_s=0.05)
+            claims = PreparedClaims(
+                observer, CdiFiles(tmp_path / "cdi"), AllowList(), PluginAllocator(), restore_s=0.05
+            )
             restoring = asyncio.create_task(claims.restore())
             await reading.wait()
             async with asyncio.timeout(20):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from agent.dra.decide import PreparationView, allocate_requests, devices_held, models_of
-from agent.dra.devices import HeldModel
+from agent.dra.decide import PreparationView, allocate_requests, held_devices, models_of
+from agent.dra.devices import DiskSnapshot
 from agent.dra.errors import PrepareRefused
 from agent.dra.kubelet_claim import KubeletClaim
 from shared.api.model_node import Entry, EntryState
@@ -21,11 +21,11 @@ from shared.dra import (
 )
 from shared.kube.objects import Meta
 
-MODEL = HeldModel("qwen", "r", "/store/models/qwen/r")
+MODEL = DiskSnapshot("qwen", "r", "/store/models/qwen/r")
 REF = KubeletClaim("team-a", "c", "u1")
 
 
-def _device(request: str = "model", model: HeldModel = MODEL, pool: str = "n") -> AllocatedDevice:
+def _device(request: str = "model", model: DiskSnapshot = MODEL, pool: str = "n") -> AllocatedDevice:
     return AllocatedDevice(request=request, driver="model.larder.dev", pool=pool, device=model.device)
 
 
@@ -41,7 +41,7 @@ def _claim(*results: AllocatedDevice, owner: str = "p1", users: Sequence[str] = 
     )
 
 
-def _view(model: HeldModel = MODEL, state: str = EntryState.PRESENT, **fields: Any) -> PreparationView:
+def _view(model: DiskSnapshot = MODEL, state: str = EntryState.PRESENT, **fields: Any) -> PreparationView:
     entry = Entry(id=model.id, revision=model.revision, state=state)
     view = PreparationView(REF, "n", _claim(_device(model=model)), [], {entry.key: entry}, {model.device: model})
     return replace(view, **fields)
@@ -49,20 +49,20 @@ def _view(model: HeldModel = MODEL, state: str = EntryState.PRESENT, **fields: A
 
 def _refusal(view: PreparationView) -> str:
     with pytest.raises(PrepareRefused) as caught:
-        models_of(view, devices_held(view))
+        models_of(view, held_devices(view))
     return str(caught.value)
 
 
 def test_a_claim_gets_its_model_while_that_is_present_or_draining() -> None:
     for state in (EntryState.PRESENT, EntryState.DRAINING):
         view = _view(state=state)
-        assert models_of(view, devices_held(view)) == {MODEL.device: MODEL}
+        assert models_of(view, held_devices(view)) == {MODEL.device: MODEL}
 
 
 def test_only_devices_of_this_node_and_driver_count() -> None:
     other = AllocatedDevice(request="gpu", driver="gpu.example.org", pool="n", device="g0")
     view = _view(claim=_claim(other, _device(pool="m"), _device()))
-    assert devices_held(view) == [_device()]
+    assert held_devices(view) == [_device()]
     assert "holds no model" in _refusal(_view(claim=_claim(other)))
 
 

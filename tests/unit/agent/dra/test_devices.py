@@ -1,11 +1,11 @@
-from agent.dra.devices import HeldModel, device_json, devices_of, fetch_json
+from agent.dra.devices import DiskSnapshot, device_json, devices_of, fetch_json
 from shared.api.model_node import Entry, EntryState
 from shared.dra import attribute_text, device_name
 
-MODEL = HeldModel("Qwen_qwen", "abc", "/store/models/q/abc", 68, architecture="Qwen2", parameters=7)
+MODEL = DiskSnapshot("Qwen_qwen", "abc", "/store/models/q/abc", 68, architecture="Qwen2", parameters=7)
 
 
-def _devices(model: HeldModel, state: str = EntryState.PRESENT) -> list[tuple[str, str]]:
+def _devices(model: DiskSnapshot, state: str = EntryState.PRESENT) -> list[tuple[str, str]]:
     entry = Entry(id=model.id, revision=model.revision, state=state)
     return [(device.model.id, device.taint) for device in devices_of([model], {entry.key: entry})]
 
@@ -19,7 +19,7 @@ def test_a_snapshot_without_an_entry_is_not_a_device() -> None:
 
 
 def test_a_leaving_or_damaged_model_has_a_taint_that_repels_new_pods() -> None:
-    damaged = HeldModel("m", "r", "/m", damaged=("a",))
+    damaged = DiskSnapshot("m", "r", "/m", damaged=("a",))
     for state in (EntryState.DRAINING, EntryState.ABSENT, "StateOfALaterVersion"):
         assert _devices(MODEL, state) == [("Qwen_qwen", "larder.dev/leaving")]
     assert _devices(damaged) == [("m", "larder.dev/damaged")]

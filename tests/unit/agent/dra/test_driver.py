@@ -12,10 +12,10 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from agent.dra.driver import Driver
+from agent.dra.kubelet_server import KubeletServer
 from agent.dra.messages import REGISTRATION, message_class
-from agent.dra.plugins import NodePlugins
+from agent.dra.plugin_allocator import PluginAllocator
 from agent.dra.settings import read_settings
-from agent.dra.sockets import KubeletSockets
 from shared.api.model_node import PATH
 from shared.dra import DRIVER, RESOURCE_CLAIMS, RESOURCES, SLICES
 from tests.builders.api_server import Objects, connected, listed
@@ -57,7 +57,7 @@ async def driver(objects: _SlowWrites, tmp_path: Path) -> AsyncIterator[Driver]:
             ["--node-name=n", f"--root={tmp_path}", f"--kubelet={kubelet}", f"--cdi={tmp_path}/cdi"]
         )
         async with connected(objects.answer, tmp_path) as kube:
-            driver = Driver(settings, kube, NodePlugins(), _ignore)
+            driver = Driver(settings, kube, PluginAllocator(), _ignore)
             async with asyncio.TaskGroup() as group:
                 group.create_task(driver.run(stop))
                 yield driver
@@ -69,7 +69,7 @@ async def _ignore(_problem: str) -> None:
 
 
 async def _notify(driver: Driver, **status: Any) -> None:
-    socket = KubeletSockets(driver.settings.kubelet, driver).registration
+    socket = KubeletServer(driver.settings.kubelet, driver).registration
     async with asyncio.timeout(SOON_S), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         rpc: Any = channel.unary_unary(
             f"/{REGISTRATION}.Registration/NotifyRegistrationStatus",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent.dra.devices import HeldModel
+from agent.dra.devices import DiskSnapshot
 from agent.dra.kubelet_claim import KubeletClaim
 from agent.dra.observe import PreparationObserver
 from agent.dra.snapshots import SnapshotScanner
@@ -100,7 +100,7 @@ class _HangingScanner(SnapshotScanner):
         super().__init__(root)
         self.hanging = Hanging()
 
-    def current(self, model: HeldModel) -> HeldModel | None:
+    def current(self, model: DiskSnapshot) -> DiskSnapshot | None:
         self.hanging()
         return super().current(model)
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from agent.dra.devices import LEAVING_TAINT, HeldModel, ModelDevice
+from agent.dra.devices import LEAVING_TAINT, DiskSnapshot, ModelDevice
 from agent.dra.publisher import SlicePublisher
 from agent.dra.slices import PoolOwner
 from shared.dra import FETCH_DEVICE
 from shared.kube.errors import KubeError
 from tests.builders.api_server import connected
 
-OPEN = ModelDevice(HeldModel("open", "r", "/m"))
-LEAVING = ModelDevice(HeldModel("leaving", "r", "/m"), LEAVING_TAINT)
+OPEN = ModelDevice(DiskSnapshot("open", "r", "/m"))
+LEAVING = ModelDevice(DiskSnapshot("leaving", "r", "/m"), LEAVING_TAINT)
 
 
 class _OldServer:

@@ -22,10 +22,10 @@ from agent.reconciler.failures import FailureRecorder
 from agent.reconciler.labeller import Labeller
 from agent.reconciler.loop import Reconciler
 from agent.reconciler.metadata_reader import SnapshotMetadataReader
-from agent.reconciler.observe import Scanner
 from agent.reconciler.own_node import OwnNode
 from agent.reconciler.removals import Removals
 from agent.reconciler.reservations import Reservations
+from agent.reconciler.scanner import Scanner
 from agent.reconciler.state_cache import StateCache
 from agent.reconciler.status_writer import StatusWriter
 from agent.reconciler.taint_remover import TaintRemover

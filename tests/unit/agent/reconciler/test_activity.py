@@ -13,7 +13,7 @@ def test_downloads_and_removals_are_reported_side_by_side_while_they_run() -> No
     activity = Activity()
     progress = activity.start(KEY, "hf://o/m", DOWNLOAD)
     progress.total = 10
-    progress.receive(4)
+    progress.count_received(4)
     activity.removals[OTHER] = RemovalProgress(20)
     activity.count_freed(OTHER, 5)
     activity.count_freed(OTHER, 0)  # a blob that another snapshot keeps

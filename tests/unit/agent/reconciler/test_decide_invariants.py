@@ -9,24 +9,24 @@ from hypothesis import strategies as st
 from agent.reconciler.actions import (
     Action,
     ChangeLabels,
-    Forget,
-    Prepare,
+    DownloadEntry,
+    FetchManifest,
     ReadSnapshotMetadata,
+    ReleaseEntry,
     Remove,
     RemoveStartupTaint,
     Reserve,
-    Skip,
-    Start,
-    Stop,
+    SkipEntry,
+    StopWork,
 )
 from agent.reconciler.decide import decide
 from agent.reconciler.observation import (
-    Fetching,
+    Downloading,
+    FetchingManifest,
     HeldSnapshot,
     Key,
+    ManifestFetched,
     Observation,
-    Prepared,
-    Preparing,
     Removed,
     Removing,
     Reserved,
@@ -49,10 +49,10 @@ URIS = ["hf://org/m@r1", "hf://org/m@r1", "pvc://ns/claim/path"]
 digests = st.sampled_from(DIGESTS)
 helds = st.builds(HeldSnapshot, digests, st.sampled_from([(), (), ("config.json",)]), st.just("digest"), st.booleans())
 works: st.SearchStrategy[Work] = st.one_of(
-    st.builds(Preparing, digests),
-    st.builds(Prepared, digests),
+    st.builds(FetchingManifest, digests),
+    st.builds(ManifestFetched, digests),
     st.builds(Reserved, digests),
-    st.builds(Fetching, digests, st.none(), st.booleans(), st.booleans()),
+    st.builds(Downloading, digests, st.none(), st.booleans(), st.booleans()),
     st.just(Removing()),
     st.just(Removed()),
 )
@@ -108,7 +108,7 @@ def labels_are_set_only_for_files_that_the_model_node_wants(observation: Observa
                 borne.add(snapshot_label(*wanted_entry.key))
             if wanted_entry.state == "Present":
                 borne.add(ready_label(wanted_entry.id))
-        if held is None and isinstance(observation.works.get(wanted_entry.key), Fetching):
+        if held is None and isinstance(observation.works.get(wanted_entry.key), Downloading):
             borne.add(fetching_label(*wanted_entry.key))
         if held and wanted_entry.state in ("Draining", "Absent"):
             borne.add(draining_label(*wanted_entry.key))
@@ -176,8 +176,8 @@ def the_startup_taint_is_removed_only_when_every_model_is_there(
 
 
 def downloads_start_only_with_space_a_grant_and_a_slot(observation: Observation, actions: list[Action]) -> None:
-    running = sum(isinstance(w, Fetching) for w in observation.works.values())
-    begun = [a for a in actions if isinstance(a, Start)]
+    running = sum(isinstance(w, Downloading) for w in observation.works.values())
+    begun = [a for a in actions if isinstance(a, DownloadEntry)]
     assert not begun or running + len(begun) <= observation.slots
     for action in begun:
         work = observation.works[action.entry.key]
@@ -208,7 +208,7 @@ def each_phase_matches_what_was_observed(observation: Observation, _: list[Actio
             and wanted_entry
             and wanted_entry.state == "Draining"
         ):
-            assert not isinstance(observation.works.get(status.key), Fetching)
+            assert not isinstance(observation.works.get(status.key), Downloading)
 
 
 INVARIANTS = (
@@ -275,16 +275,16 @@ def _end_jobs(observation: Observation) -> Observation:
     held, left = dict(observation.held), dict(observation.works)
     for key, work in observation.works.items():
         match work:
-            case Preparing(manifest):
-                left[key] = Prepared(manifest)
-            case Fetching(manifest, _, stopping, _):
+            case FetchingManifest(manifest):
+                left[key] = ManifestFetched(manifest)
+            case Downloading(manifest, _, stopping, _):
                 del left[key]
                 if not stopping:
                     held[key] = HeldSnapshot(manifest, (), "digest")
             case Removing():
                 held.pop(key, None)
                 left[key] = Removed()
-            case Prepared() | Reserved() | Removed():
+            case ManifestFetched() | Reserved() | Removed():
                 pass
             case _:
                 assert_never(work)
@@ -294,19 +294,19 @@ def _end_jobs(observation: Observation) -> Observation:
 def _acted(observation: Observation, action: Action) -> Observation:
     left = dict(observation.works)
     match action:
-        case ChangeLabels() | RemoveStartupTaint() | Skip() | ReadSnapshotMetadata():
+        case ChangeLabels() | RemoveStartupTaint() | SkipEntry() | ReadSnapshotMetadata():
             return _noted(observation, action)
-        case Prepare(wanted_entry):
-            left[wanted_entry.key] = Preparing(wanted_entry.manifest)
+        case FetchManifest(wanted_entry):
+            left[wanted_entry.key] = FetchingManifest(wanted_entry.manifest)
         case Reserve(wanted_entry):
             left[wanted_entry.key] = Reserved(wanted_entry.manifest)
-        case Start(wanted_entry):
-            left[wanted_entry.key] = Fetching(wanted_entry.manifest, has_received=True)
-        case Stop(key):
+        case DownloadEntry(wanted_entry):
+            left[wanted_entry.key] = Downloading(wanted_entry.manifest, has_received=True)
+        case StopWork(key):
             work = left.pop(key)
-            if isinstance(work, Fetching):
+            if isinstance(work, Downloading):
                 left[key] = replace(work, stopping=True)
-        case Forget(key):
+        case ReleaseEntry(key):
             del left[key]
         case Remove(wanted_entry):
             left[wanted_entry.key] = Removing()
@@ -316,7 +316,7 @@ def _acted(observation: Observation, action: Action) -> Observation:
 
 
 def _noted(
-    observation: Observation, action: ChangeLabels | RemoveStartupTaint | Skip | ReadSnapshotMetadata
+    observation: Observation, action: ChangeLabels | RemoveStartupTaint | SkipEntry | ReadSnapshotMetadata
 ) -> Observation:
     match action:
         case RemoveStartupTaint():
@@ -324,7 +324,7 @@ def _noted(
         case ChangeLabels(changes):
             labels: dict[str, Any] = {**observation.labels, **dict(changes)}
             return replace(observation, labels={k: v for k, v in labels.items() if v is not None})
-        case Skip(wanted_entry):
+        case SkipEntry(wanted_entry):
             return replace(observation, skipped=observation.skipped | {wanted_entry.key})
         case ReadSnapshotMetadata(wanted_entry):
             read = UnpackedMetadata(identity=identity_of_files(observation.held[wanted_entry.key].manifest))
@@ -333,11 +333,11 @@ def _noted(
 
 def _key(action: Action) -> Key | None:
     match action:
-        case ChangeLabels() | RemoveStartupTaint() | Skip() | ReadSnapshotMetadata():
+        case ChangeLabels() | RemoveStartupTaint() | SkipEntry() | ReadSnapshotMetadata():
             return None
-        case Stop(key) | Forget(key):
+        case StopWork(key) | ReleaseEntry(key):
             return key
-        case Prepare(wanted_entry) | Reserve(wanted_entry) | Start(wanted_entry) | Remove(wanted_entry):
+        case FetchManifest(wanted_entry) | Reserve(wanted_entry) | DownloadEntry(wanted_entry) | Remove(wanted_entry):
             return wanted_entry.key
         case _:
             assert_never(action)

@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from agent.reconciler.activity import COMPLETE, DOWNLOAD, FAILED, STOPPED, DownloadResult
-from agent.reconciler.observation import Fetching, Key
+from agent.reconciler.observation import Downloading, Key
 from agent.reconciler.retries import WHEN_SPACE_CHANGES_S
 from shared.api.model_node import Entry, ModelNode, ModelNodeSpec
 from shared.errors import InsufficientStorage
@@ -65,7 +65,7 @@ def end(rig: NodeRig) -> DownloadResult:
         step(rig)
     [(kind, result)] = rig.activity.ended
     assert kind == DOWNLOAD
-    while any(isinstance(work, Fetching) for work in rig.cache.works.values()):
+    while any(isinstance(work, Downloading) for work in rig.cache.works.values()):
         step(rig)
     return result
 
@@ -109,8 +109,8 @@ def test_a_download_whose_source_file_is_gone_fails_and_is_retried_later(rig: No
 def test_an_unexpected_exception_is_counted_and_fails_the_download(rig: NodeRig) -> None:
     rig.answer(0, AnyBug("in a call"))
     assert end(rig) == DownloadResult(FAILED, "InternalError")
-    assert rig.activity.internal_errors.counts == {"Fetching": 1}
-    assert "Fetching failed with AnyBug: in a call" in rig.cache.failures[KEY].cause.message
+    assert rig.activity.internal_errors.counts == {"Downloading": 1}
+    assert "Downloading failed with AnyBug: in a call" in rig.cache.failures[KEY].cause.message
 
 
 def test_a_cancelled_download_counts_as_stopped_and_releases_its_space(rig: NodeRig) -> None:

@@ -3,14 +3,22 @@ from dataclasses import replace
 import pytest
 
 from agent.reconciler.labels import label_changes, own_labels
-from agent.reconciler.observation import Fetching, HeldSnapshot, Prepared, Preparing, Removing, Reserved, Work
+from agent.reconciler.observation import (
+    Downloading,
+    FetchingManifest,
+    HeldSnapshot,
+    ManifestFetched,
+    Removing,
+    Reserved,
+    Work,
+)
 from shared.names import draining_label, fetching_label
 from tests.builders.observations import DAMAGED, DIGEST, SOUND, both, entry, model_node, observation
 
 KEY = ("llama", "r1")
 READY, SNAPSHOT = both()
 FETCHING, DRAINING = fetching_label(*KEY), draining_label(*KEY)
-DOWNLOAD = Fetching(DIGEST, has_received=True)
+DOWNLOAD = Downloading(DIGEST, has_received=True)
 
 
 def test_a_complete_snapshot_that_is_wanted_gets_both_labels() -> None:
@@ -129,7 +137,14 @@ def test_one_patch_removes_the_label_of_a_download_and_sets_those_of_its_files()
 
 
 @pytest.mark.parametrize(
-    "work", [Preparing(DIGEST), Prepared(DIGEST), Reserved(DIGEST), replace(DOWNLOAD, stopping=True), Fetching(DIGEST)]
+    "work",
+    [
+        FetchingManifest(DIGEST),
+        ManifestFetched(DIGEST),
+        Reserved(DIGEST),
+        replace(DOWNLOAD, stopping=True),
+        Downloading(DIGEST),
+    ],
 )
 def test_only_a_running_download_has_the_label(work: Work) -> None:
     assert label_changes(observation(entry(), works={KEY: work}, labels=[FETCHING])) == {FETCHING: None}

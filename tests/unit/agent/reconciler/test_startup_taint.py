@@ -5,8 +5,8 @@ import pytest
 from agent.reconciler.actions import ChangeLabels, RemoveStartupTaint
 from agent.reconciler.decide import decide, next_due_s
 from agent.reconciler.observation import (
+    Downloading,
     Failure,
-    Fetching,
     Key,
     Observation,
     StartupTaintRule,
@@ -68,7 +68,7 @@ def test_the_labels_are_set_before_the_startup_taint_is_removed() -> None:
         tainted(entry()),
         tainted(entry(granted=False)),
         tainted(entry(), held={KEY: DAMAGED}, labels=both()),
-        tainted(entry(), works={KEY: Fetching(DIGEST, has_received=True)}),
+        tainted(entry(), works={KEY: Downloading(DIGEST, has_received=True)}),
         tainted(entry(), entry("qwen"), held={KEY: SOUND}, labels=both()),
     ],
     ids=["missing", "not granted", "damaged", "downloading", "one of two"],
@@ -90,7 +90,7 @@ def test_the_taint_does_not_wait_for_models_below_the_minimum_priority() -> None
     assert startup_taint_removal(tainted(entry(priority=10), state=state)) is None
 
 
-@pytest.mark.parametrize("works", [{}, {("team_slow", "r1"): Fetching(DIGEST, has_received=True)}])
+@pytest.mark.parametrize("works", [{}, {("team_slow", "r1"): Downloading(DIGEST, has_received=True)}])
 def test_the_taint_waits_a_limited_time_for_namespaced_models(works: dict[Key, Work]) -> None:
     slow, rule = entry("team_slow", priority=1000), StartupTaintRule(namespaced_s=300)
     waits = tainted(slow, works=works, state=replace(TAINT, since_s=NOW_S - 299, rule=rule))
@@ -118,9 +118,9 @@ def test_a_failing_model_does_not_end_the_wait_for_the_others() -> None:
 
 
 def test_the_taint_waits_for_a_download_that_receives_bytes_however_long_it_failed_before() -> None:
-    wanted, works = entry(), {KEY: Fetching(DIGEST, has_received=True)}
+    wanted, works = entry(), {KEY: Downloading(DIGEST, has_received=True)}
     assert startup_taint_removal(tainted(wanted, works=works, failures={KEY: failing(wanted, 6000)})) is None
-    stuck = {KEY: Fetching(DIGEST)}
+    stuck = {KEY: Downloading(DIGEST)}
     assert startup_taint_removal(tainted(wanted, works=stuck, failures={KEY: failing(wanted, 6000)})) is not None
 
 

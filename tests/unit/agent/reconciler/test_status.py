@@ -4,10 +4,10 @@ import pytest
 
 from agent.reconciler.observation import (
     Cause,
+    Downloading,
     Failure,
-    Fetching,
-    Prepared,
-    Preparing,
+    FetchingManifest,
+    ManifestFetched,
     Removed,
     Removing,
     Reserved,
@@ -33,10 +33,10 @@ def only(statuses: list[EntryStatus]) -> EntryStatus:
     ("work", "phase"),
     [
         (None, "Pending"),
-        (Preparing(DIGEST), "Pending"),
-        (Prepared(DIGEST), "Pending"),
+        (FetchingManifest(DIGEST), "Pending"),
+        (ManifestFetched(DIGEST), "Pending"),
         (Reserved(DIGEST), "Waiting"),
-        (Fetching(DIGEST), "Downloading"),
+        (Downloading(DIGEST), "Downloading"),
         (Removing(), "Pending"),
     ],
 )
@@ -64,12 +64,15 @@ def test_a_failure_is_reported_until_the_next_attempt_gets_further() -> None:
     failed = {KEY: failure(entry(), 1.0, "AuthDenied")}
     status = only(entry_statuses(observation(entry(), failures=failed)))
     assert (status.phase, status.reason, status.message) == ("Failed", "AuthDenied", "AuthDenied it is")
-    assert only(entry_statuses(observation(entry(), failures=failed, works={KEY: Preparing(DIGEST)}))).phase == "Failed"
+    assert (
+        only(entry_statuses(observation(entry(), failures=failed, works={KEY: FetchingManifest(DIGEST)}))).phase
+        == "Failed"
+    )
     waiting = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Reserved(DIGEST)})))
     assert (waiting.phase, waiting.reason, waiting.attempts) == ("Waiting", "AuthDenied", 1)
-    begun = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Fetching(DIGEST)})))
+    begun = only(entry_statuses(observation(entry(), failures=failed, works={KEY: Downloading(DIGEST)})))
     assert (begun.phase, begun.reason, begun.attempts) == ("Downloading", "AuthDenied", 1)
-    works = {KEY: Fetching(DIGEST, has_received=True)}
+    works = {KEY: Downloading(DIGEST, has_received=True)}
     moved = only(entry_statuses(observation(entry(), failures=failed, works=works)))
     assert (moved.phase, moved.reason, moved.attempts) == ("Downloading", "", 0)
 
@@ -93,12 +96,12 @@ def test_a_failure_of_an_earlier_request_is_forgotten() -> None:
 
 
 def test_a_retrying_download_reports_the_reason_of_the_last_failure() -> None:
-    work = Fetching(DIGEST, Cause("Unreachable", "connection refused"))
+    work = Downloading(DIGEST, Cause("Unreachable", "connection refused"))
     status = only(entry_statuses(observation(entry(), works={KEY: work})))
     assert (status.phase, status.reason, status.message) == ("Downloading", "Unreachable", "connection refused")
 
 
-@pytest.mark.parametrize("work", [None, Reserved(DIGEST), Fetching(DIGEST)])
+@pytest.mark.parametrize("work", [None, Reserved(DIGEST), Downloading(DIGEST)])
 def test_a_damaged_snapshot_is_reported_as_repairing(work: Work | None) -> None:
     status = only(entry_statuses(observation(entry(), held={KEY: DAMAGED}, works={KEY: work} if work else {})))
     assert (status.phase, status.reason) == ("Repairing", "FilesDamaged")
@@ -116,7 +119,9 @@ def test_draining_is_acknowledged_after_the_labels_keep_new_pods_away() -> None:
 
 def test_draining_is_acknowledged_after_the_download_has_ended() -> None:
     leaving = entry(state="Draining")
-    assert only(entry_statuses(observation(leaving, works={KEY: Fetching(DIGEST, stopping=True)}))).phase == "Pending"
+    assert (
+        only(entry_statuses(observation(leaving, works={KEY: Downloading(DIGEST, stopping=True)}))).phase == "Pending"
+    )
     assert only(entry_statuses(observation(leaving))).phase == "Draining"
 
 
@@ -165,7 +170,7 @@ def test_a_model_on_a_claim_has_no_status() -> None:
 
 
 def test_a_long_message_fits_its_field() -> None:
-    long = Fetching(DIGEST, Cause("Unreachable", "x" * 5000))
+    long = Downloading(DIGEST, Cause("Unreachable", "x" * 5000))
     assert len(only(entry_statuses(observation(entry(), works={KEY: long}))).message) <= 2048
 
 

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from agent.devices.metrics import DeviceCollector
 from agent.devices.report import DeviceReport
 from agent.reconciler.activity import DOWNLOAD, Activity
-from agent.reconciler.observation import Fetching
+from agent.reconciler.observation import Downloading
 from agent.reconciler.state_cache import Space
 from agent.server.app import AgentState, Extension, build_app
 from agent.server.metrics import build_registry
@@ -14,7 +14,7 @@ from tests.builders.observations import DIGEST, SOUND, both, entry, observation
 
 WORLD = observation(
     entry("ready"), entry("coming"), held={("ready", "r1"): SOUND}, labels=both("ready"),
-    works={("coming", "r1"): Fetching(DIGEST)},
+    works={("coming", "r1"): Downloading(DIGEST)},
 )  # fmt: skip
 
 
@@ -37,9 +37,9 @@ def client(
 ) -> httpx.AsyncClient:
     activity = Activity()
     if error:
-        activity.internal_errors.note("Stop", error)
+        activity.internal_errors.note("StopWork", error)
     activity.start(("coming", "r1"), "hf://org/coming@main", DOWNLOAD).total = 10
-    activity.running["coming", "r1"].receive(4)
+    activity.running["coming", "r1"].count_received(4)
     report = AgentState(
         "n1",
         lambda: WORLD,
@@ -67,8 +67,8 @@ async def test_internal_errors_that_the_loop_survived_are_shown_in_health_and_me
     async with client(error=KeyError(("secret-model", "r1"))) as http:
         health, metrics = await http.get("/healthz"), await http.get("/metrics")
     assert health.status_code == 200
-    assert health.text == "ok\ninternal errors since the start: 1, the last: KeyError in Stop; the log has more\n"
-    assert 'larder_internal_errors_total{part="Stop"} 1.0' in metrics.text
+    assert health.text == "ok\ninternal errors since the start: 1, the last: KeyError in StopWork; the log has more\n"
+    assert 'larder_internal_errors_total{part="StopWork"} 1.0' in metrics.text
 
 
 async def test_an_enabled_extension_adds_to_health_and_metrics_without_failing_them() -> None:

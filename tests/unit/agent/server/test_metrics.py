@@ -4,7 +4,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from agent.reconciler.activity import COMPLETE, DOWNLOAD, FAILED, REPAIR, STOPPED, Activity, DownloadResult
-from agent.reconciler.observation import Fetching, Observation, Reserved
+from agent.reconciler.observation import Downloading, Observation, Reserved
 from agent.reconciler.state_cache import Space
 from agent.server.app import AgentState
 from agent.server.metrics import build_registry
@@ -26,18 +26,18 @@ def shown(activity: Activity, known: Observation | None = None, rate_limit: floa
 def test_received_bytes_are_counted_by_source_while_a_download_runs() -> None:
     activity = Activity()
     progress = activity.start(KEY, "s3://bucket/coming", DOWNLOAD)
-    progress.receive(4)
+    progress.count_received(4)
     found = shown(activity)
     assert found['larder_downloaded_bytes_total{source="s3"}'] == 4
     assert found['larder_downloaded_bytes_total{source="hf"}'] == 0
-    progress.receive(3)
+    progress.count_received(3)
     activity.end(KEY, DOWNLOAD, DownloadResult(COMPLETE))
     assert shown(activity)['larder_downloaded_bytes_total{source="s3"}'] == 7
 
 
 def test_an_unknown_source_scheme_adds_no_label() -> None:
     activity = Activity()
-    activity.start(KEY, "https-but-not-quite", DOWNLOAD).receive(4)
+    activity.start(KEY, "https-but-not-quite", DOWNLOAD).count_received(4)
     assert not [name for name in shown(activity) if "quite" in name]
 
 
@@ -64,7 +64,7 @@ def test_gauges_reflect_the_current_observation() -> None:
     seen = observation(
         entry("ready"), waits, fetches, full, entry("damaged"),
         held={("ready", "r1"): SOUND, ("damaged", "r1"): DAMAGED}, labels=both("ready"),
-        works={waits.key: Reserved(DIGEST), fetches.key: Fetching(DIGEST)},
+        works={waits.key: Reserved(DIGEST), fetches.key: Downloading(DIGEST)},
         failures={full.key: failure(full, 200.0, "InsufficientStorage")},
     )  # fmt: skip
     found = shown(Activity(), seen, rate_limit=1000.0)
@@ -81,7 +81,7 @@ def test_gauges_reflect_the_current_observation() -> None:
 def test_the_rate_is_the_sum_over_running_downloads() -> None:
     activity = Activity()
     for name in ("a", "b"):
-        activity.start((name, "r1"), f"hf://org/{name}", DOWNLOAD).receive(1_000_000)
+        activity.start((name, "r1"), f"hf://org/{name}", DOWNLOAD).count_received(1_000_000)
     assert shown(activity)["larder_download_rate_bytes_per_second"] > 0
 
 

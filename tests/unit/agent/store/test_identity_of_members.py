@@ -1,5 +1,5 @@
+from agent.store.content_keys import belongs_to, content_key, members_manifest
 from agent.store.download_plan import DownloadPlan
-from agent.store.identity import belongs_to, content_key, members_manifest
 from shared.manifest import File, Manifest
 
 ARCHIVE = content_key("hf://org/repo", "r", File("m.tar", 9, "sha256:" + "0" * 64))

@@ -48,7 +48,7 @@ class Quota(RuleBasedStateMachine):
     def write(self, key: str, share: float) -> None:
         """Receive some of the reserved bytes."""
         size = int(self.open.get(key, 0) * share)
-        self.ledger.arrived(key, size)
+        self.ledger.count_arrived(key, size)
         if key in self.open:
             self.open[key] -= size
             self.came[key] += size
@@ -58,7 +58,7 @@ class Quota(RuleBasedStateMachine):
         """Discard all received bytes of a model, which are reserved again."""
         if key in self.open:
             size, self.came[key] = self.came[key], 0
-            self.ledger.arrived(key, -size)
+            self.ledger.count_arrived(key, -size)
             self.open[key] += size
 
     @rule(key=keys)

@@ -75,7 +75,7 @@ def test_changing_one_reservation_never_changes_the_others_or_goes_negative(
             case "promise":
                 ledger.reserve(key, size)
             case "arrived":
-                ledger.arrived(key, size)
+                ledger.count_arrived(key, size)
             case _:
                 ledger.release(key)
         assert ledger.reserved(excluding=key) == others
@@ -87,7 +87,7 @@ def test_a_reservation_shrinks_with_arriving_and_grows_with_discarded_bytes(part
     ledger = Ledger()
     ledger.reserve("a", sum(parts))
     for part in parts:
-        ledger.arrived("a", part)
+        ledger.count_arrived("a", part)
     assert ledger.reserved() == 0
-    ledger.arrived("a", -sum(parts))
+    ledger.count_arrived("a", -sum(parts))
     assert ledger.reserved() == sum(parts)

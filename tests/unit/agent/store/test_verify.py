@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.verify import Check, verification
+from agent.store.verify import FileHasher, verification
 from shared.errors import DigestMismatch
 from shared.manifest import File
 
@@ -41,7 +41,7 @@ DIGESTS: dict[str, Callable[[bytes], str]] = {
 @given(parts=st.lists(st.binary(max_size=20), max_size=6), flipped=st.booleans())
 def test_a_file_must_match_the_publishers_digest(algorithm: str, parts: list[bytes], flipped: bool) -> None:  # noqa: FBT001 - drawn
     body = b"".join(parts)
-    check = Check(File("f", len(body), f"{algorithm}:{DIGESTS[algorithm](body)}"))
+    check = FileHasher(File("f", len(body), f"{algorithm}:{DIGESTS[algorithm](body)}"))
     for part in parts:
         check.feed(memoryview(part))
     if flipped:
@@ -59,22 +59,22 @@ def test_a_file_must_match_the_publishers_digest(algorithm: str, parts: list[byt
     "digest", ["crc32:cbf43926", "crc32c:e3069283", "crc64nvme:ae8b14860a799888"], ids=lambda d: d.partition(":")[0]
 )
 def test_crcs_match_their_published_check_values(digest: str) -> None:
-    check = Check(File("f", 9, digest))
+    check = FileHasher(File("f", 9, digest))
     check.feed(memoryview(b"123456789"))
     check.verify()
 
 
 def test_the_git_digest_of_an_empty_file_matches_that_of_git() -> None:
-    Check(File("f", 0, "git-sha1:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")).verify()
+    FileHasher(File("f", 0, "git-sha1:e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")).verify()
 
 
 def test_capital_hex_digits_are_the_same_digest() -> None:
-    Check(File("f", 0, f"sha256:{hashlib.sha256().hexdigest().upper()}")).verify()
+    FileHasher(File("f", 0, f"sha256:{hashlib.sha256().hexdigest().upper()}")).verify()
 
 
 @pytest.mark.parametrize("digest", ["", "sha999:00"])
 def test_without_a_computable_digest_any_bytes_are_accepted(digest: str) -> None:
-    check = Check(File("f", 1, digest))
+    check = FileHasher(File("f", 1, digest))
     check.feed(memoryview(b"x"))
     check.verify()
     assert check.sha256 == hashlib.sha256(b"x").hexdigest()
@@ -86,7 +86,7 @@ def test_sha256_is_computed_only_if_wanted_or_published(
     algorithm: str,
     flipped: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    check = Check(File("f", 9, f"{algorithm}:{DIGESTS[algorithm](b'123456789')}"), sha256=False)
+    check = FileHasher(File("f", 9, f"{algorithm}:{DIGESTS[algorithm](b'123456789')}"), sha256=False)
     check.feed(memoryview(b"123456780" if flipped else b"123456789"))
     with pytest.raises(DigestMismatch) if flipped else nullcontext():
         check.verify()

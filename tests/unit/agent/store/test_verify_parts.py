@@ -9,7 +9,7 @@ from awscrt.checksums import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.store.verify import Check
+from agent.store.verify import FileHasher
 from shared.errors import DigestMismatch
 from shared.manifest import File
 
@@ -28,9 +28,9 @@ def digest_of(algorithm: str, body: bytes, part_bytes: int) -> str:
     return f"{algorithm}-parts:{over.hex()}-{len(parts)}-{part_bytes}"
 
 
-def fed(digest: str, body: bytes, size_bytes: int, ends: Iterable[int] = ()) -> Check:
+def fed(digest: str, body: bytes, size_bytes: int, ends: Iterable[int] = ()) -> FileHasher:
     """Return a check that was fed a body in pieces with these ends."""
-    check, start = Check(File("f", size_bytes, digest)), 0
+    check, start = FileHasher(File("f", size_bytes, digest)), 0
     for end in (*sorted(ends), len(body)):
         check.feed(memoryview(body)[start:end])
         start = end

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.store.partials import open_partial
-from agent.store.verify import Check
+from agent.store.verify import FileHasher
 from agent.transfer.progress import Progress
 from agent.transfer.rate_limit import RateLimiter
 from agent.transfer.receive import DownloadContext, Stopped, receive
@@ -66,7 +66,7 @@ def segmented() -> Iterator[SegmentedFile]:
         tempfile.TemporaryDirectory() as folder,
         closing(open_partial(Path(folder), "0" * 64, len(CONTENT), digest=True)) as partial,
     ):
-        yield SegmentedFile(File("w", len(CONTENT)), partial, Check)
+        yield SegmentedFile(File("w", len(CONTENT)), partial, FileHasher)
 
 
 def second_half(segmented: SegmentedFile) -> Segment:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.store.partials import held_ranges, open_partial
-from agent.store.verify import Check
+from agent.store.verify import FileHasher
 from agent.transfer.segmented_file import PIECE_BYTES, Segment, SegmentedFile
 from rig.processes import wait_until
 from shared.byte_ranges import ByteRange, ByteRanges
@@ -29,7 +29,7 @@ def begun(size: int, folder: Path | None = None, *, digest: bool = True) -> Iter
         tempfile.TemporaryDirectory() as fresh,
         closing(open_partial(folder or Path(fresh), KEY, size, digest=digest)) as partial,
     ):
-        yield SegmentedFile(File("weights", size), partial, Check)
+        yield SegmentedFile(File("weights", size), partial, FileHasher)
 
 
 def taken(segment: Segment | None) -> Segment:
@@ -136,10 +136,10 @@ def test_a_line_cut_short_by_a_crash_is_ignored(tmp_path: Path) -> None:
 def test_sharing_shortens_the_segment_of_the_receiver_with_a_long_rest() -> None:
     with begun(10 * PIECE_BYTES) as segmented:
         first = taken(segmented.take_segment())
-        second = taken(segmented.share())
+        second = taken(segmented.split_segment())
         assert (first.left, second.left) == (ByteRange(0, PIECE_BYTES), ByteRange(PIECE_BYTES, 2 * PIECE_BYTES))
         segmented.divisible = False
-        assert segmented.share() is None
+        assert segmented.split_segment() is None
 
 
 def test_starting_over_discards_the_bytes_of_earlier_segments() -> None:
@@ -152,7 +152,7 @@ def test_starting_over_discards_the_bytes_of_earlier_segments() -> None:
         segmented.write(segment, memoryview(b"late"))
         segmented.give_back(segment)
         assert segmented.missing_bytes == 1000
-        assert segmented.unhashed(before, threading.Event()) is None
+        assert segmented.take_unhashed(before, threading.Event()) is None
         again = taken(segmented.take_segment())
         assert again.left == ByteRange(0, 1000)
 
@@ -247,13 +247,13 @@ def test_every_byte_is_hashed_once_in_order_by_any_thread(size: int, steps: list
         while catch_up(segmented):
             pass
         assert segmented.hashing.whole
-        assert segmented.hashing.check.sha256 == hashlib.sha256(bytes(n % 251 for n in range(size))).hexdigest()
+        assert segmented.hashing.hasher.sha256 == hashlib.sha256(bytes(n % 251 for n in range(size))).hexdigest()
 
 
 def catch_up(segmented: SegmentedFile) -> int:
     """Hash the bytes that are present but not hashed, as the hashing thread does; return their number."""
     hashing = segmented.hashing
-    unhashed = segmented.unhashed(hashing, threading.Event())
+    unhashed = segmented.take_unhashed(hashing, threading.Event())
     assert unhashed is not None
     if unhashed.size_bytes:
         hashing.feed(memoryview(segmented.partial.path.read_bytes())[unhashed.start : unhashed.end])
@@ -282,7 +282,7 @@ def waiting_for_a_receiver() -> Iterator[tuple[SegmentedFile, Future[ByteRange |
     with begun(100) as segmented, ThreadPoolExecutor() as threads:
         assert segmented.hashing.take(0)
         put(segmented, taken(segmented.take_segment()), 40)
-        unhashed = threads.submit(segmented.unhashed, segmented.hashing, stop)
+        unhashed = threads.submit(segmented.take_unhashed, segmented.hashing, stop)
         try:
             with pytest.raises(TimeoutError):
                 unhashed.result(SEVERAL_LOOKS_S)

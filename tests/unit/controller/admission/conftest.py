@@ -7,7 +7,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel, CatalogNode
-from controller.admission.pods.mutate_pod import pod_changes
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Rewrite
 from shared.json_object import Json

@@ -154,7 +154,7 @@ async def test_credentials_are_never_given_on_a_cached_review(api: Api) -> None:
 
 
 async def test_the_cache_of_tokens_is_bounded(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.agentapi.authenticator._MOST_RECENT", 3)
+    monkeypatch.setattr("controller.agentapi.authenticator._MAX_RECENT", 3)
     for i in range(10):
         await api.authenticator.agent_of(f"Bearer token.{i}")
     assert len(api.authenticator._recent) <= 3
@@ -212,7 +212,7 @@ ASKED, ME = CredentialsRequest(*KEY), AgentIdentity("a", "uid-a")
 
 
 async def test_credentials_of_an_anonymous_model_are_empty(api: Api) -> None:
-    api.cluster.caches.upsert(cache("m"))
+    api.cluster.cluster_model_caches.upsert(cache("m"))
     (grant,) = (await api.service.credentials(ME, ASKED)).grants
     assert (grant.claim_uid, grant.values) == ("uid-m", {})
 
@@ -227,7 +227,7 @@ async def test_an_object_missing_from_the_cache_is_read_live(api: Api) -> None:
 
 @pytest.mark.parametrize("change", [{"uid": "another"}, {"uri": "hf://org/elsewhere"}])
 async def test_no_credentials_are_given_if_the_object_has_another_uid_or_uri(api: Api, change: Json) -> None:
-    api.cluster.caches.upsert(cache("m", **change))
+    api.cluster.cluster_model_caches.upsert(cache("m", **change))
     with pytest.raises(NotGranted):
         await api.service.credentials(ME, ASKED)
 
@@ -255,7 +255,7 @@ def reviews(api: Api) -> int:
 
 
 async def test_a_node_that_exceeds_its_rate_gets_the_time_to_retry(api: Api) -> None:
-    api.cluster.caches.upsert(cache("m"))
+    api.cluster.cluster_model_caches.upsert(cache("m"))
     burst = RATES["credentials"].burst
     with capture_logs() as logs:
         answers = [await ask(api) for _ in range(3 * burst)]
@@ -270,7 +270,7 @@ async def test_a_node_that_exceeds_its_rate_gets_the_time_to_retry(api: Api) -> 
 
 
 async def test_a_node_cannot_use_up_the_limit_of_another(api: Api) -> None:
-    api.cluster.caches.upsert(cache("m"))
+    api.cluster.cluster_model_caches.upsert(cache("m"))
     while (await ask(api)).status_code == 200:
         pass
     api.cluster.nodes.upsert(node("b"))
@@ -280,7 +280,7 @@ async def test_a_node_cannot_use_up_the_limit_of_another(api: Api) -> None:
 
 
 async def test_the_same_node_is_counted_over_all_its_tokens(api: Api) -> None:
-    api.cluster.caches.upsert(cache("m"))
+    api.cluster.cluster_model_caches.upsert(cache("m"))
     codes = [(await ask(api, f"token.{i}")).status_code for i in range(RATES["credentials"].burst + 5)]
     assert codes == [200] * RATES["credentials"].burst + [429] * 5
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from controller.devices.accounting import take
 from controller.devices.group_scheduler import GroupScheduler
 from controller.devices.plugin import DeviceFit
+from controller.devices.refusal_reasons import PluginFailure, Shortage
 from controller.devices.schedule import DeviceDecision, schedule
 from controller.devices.scorers import ENUM, LEFTOVER
-from controller.devices.shortage import PluginFailure, Shortage
 from shared.devices.annotation import InvalidDeviceInfo, node_info_from, pod_info_from, pod_info_json
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo, copy_node, copy_pod
 

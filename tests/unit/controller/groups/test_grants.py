@@ -31,7 +31,7 @@ class Cluster:
         )
         self.slept = 0
         self.cluster.groups.upsert(group("g", {}, max_concurrent_nodes=most))
-        self.cluster.caches.upsert(cache("m", "g"))
+        self.cluster.cluster_model_caches.upsert(cache("m", "g"))
         for name in names:
             self.cluster.nodes.upsert(node(name))
             self.cluster.agents.upsert(pod(f"agent-{name}", name))

@@ -28,16 +28,16 @@ def woken(cluster: ClusterState) -> WokenKeys:
 
 
 def test_a_service_wakes_its_key_and_is_listed_for_a_new_leader(cluster: ClusterState, woken: WokenKeys) -> None:
-    cluster.services.upsert(service())
+    cluster.inference_services.upsert(service())
     assert woken.take() == {SERVICE}
     woken.enqueue_all()
     assert SERVICE in woken.take()
 
 
 def test_a_model_wakes_the_services_that_name_it_in_either_way(cluster: ClusterState, woken: WokenKeys) -> None:
-    cluster.services.upsert(service())
-    cluster.services.upsert(service("by-uri", storage_uri="hf://org/m"))
-    cluster.services.upsert(service("other", model=ModelRef(name="n")))
+    cluster.inference_services.upsert(service())
+    cluster.inference_services.upsert(service("by-uri", storage_uri="hf://org/m"))
+    cluster.inference_services.upsert(service("other", model=ModelRef(name="n")))
     woken.take()
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
     assert woken.take() == {MODEL, SERVICE, ServiceKey("team", "by-uri")}
@@ -46,29 +46,29 @@ def test_a_model_wakes_the_services_that_name_it_in_either_way(cluster: ClusterS
 
 
 def test_the_end_of_the_last_user_wakes_a_model_that_waits_for_it(cluster: ClusterState, woken: WokenKeys) -> None:
-    cluster.services.upsert(service())
+    cluster.inference_services.upsert(service())
     labels = {USER_LABEL: "true", uses_label("m"): "true"}
     user = pod("p", "", labels=labels)
-    cluster.users.upsert(user)
+    cluster.model_pods.upsert(user)
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
     woken.take()
-    cluster.users.remove(user.key)
+    cluster.model_pods.remove(user.key)
     assert woken.take() == set(), "only a model that is being deleted waits for its users"
     cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
-    cluster.users.upsert(user)
+    cluster.model_pods.upsert(user)
     woken.take()
-    cluster.users.remove(user.key)
+    cluster.model_pods.remove(user.key)
     assert woken.take() == {MODEL}
-    cluster.services.remove(Key("team", "svc"))
+    cluster.inference_services.remove(Key("team", "svc"))
     assert woken.take() == {MODEL, SERVICE}
 
 
 def test_a_service_that_changes_its_model_wakes_the_former_model(cluster: ClusterState, woken: WokenKeys) -> None:
-    cluster.services.upsert(service())
+    cluster.inference_services.upsert(service())
     cluster.cluster_base_models.upsert(cluster_model("m", {}, deletion_timestamp="t"))
     woken.take()
     moved = service(model=ModelRef(name="n"), metadata={"resource_version": "2"})
-    cluster.services.upsert(msgspec.structs.replace(moved))
+    cluster.inference_services.upsert(msgspec.structs.replace(moved))
     assert woken.take() == {MODEL, SERVICE}
 
 

@@ -11,7 +11,7 @@ from controller.inferenceservices.decide import (
     MANAGER,
     SCALER,
     Action,
-    Apply,
+    ApplyObject,
     RemoveObject,
     conflicts,
     decide,
@@ -37,7 +37,7 @@ def _name(action: Action) -> str:
 
 
 def manifest(seen: ServiceView, what: str = "Deployment") -> dict[str, Any]:
-    return next(dict(a.manifest) for a in decide(seen) if isinstance(a, Apply) and _name(a) == what)
+    return next(dict(a.manifest) for a in decide(seen) if isinstance(a, ApplyObject) and _name(a) == what)
 
 
 @pytest.mark.parametrize("model", [MISSING, WAITING])
@@ -97,7 +97,7 @@ def test_a_rolling_update_is_taken_over_before_it_is_replaced() -> None:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}
     made = replace(deployment(), spec=replace(deployment().spec, strategy=rolling))
     seen = view(deployment=made, strategy={"type": "Recreate"})
-    made_by_us = [a for a in decide(seen) if isinstance(a, Apply) and _name(a) == "Deployment"]
+    made_by_us = [a for a in decide(seen) if isinstance(a, ApplyObject) and _name(a) == "Deployment"]
     applied = [action.manifest["spec"]["strategy"] for action in made_by_us]
     assert applied == [rolling, {"type": "Recreate"}]
     for strategy in ({}, {"type": "RollingUpdate"}):
@@ -159,7 +159,7 @@ def test_only_owned_objects_are_changed_and_only_one_manager_sets_the_replicas(
     metas = {"Service": kube_service, "Deployment": made.metadata if made else None, "HorizontalPodAutoscaler": scaler}
     for action in actions:
         assert metas[action.kind] is None or seen.owns(metas[action.kind])
-    stating = [a for a in actions if isinstance(a, Apply) and a.kind == "Deployment" and a.manager == MANAGER]
+    stating = [a for a in actions if isinstance(a, ApplyObject) and a.kind == "Deployment" and a.manager == MANAGER]
     if made is not None:
         assert all("replicas" not in a.manifest["spec"] for a in stating)
     if holds_back(seen):

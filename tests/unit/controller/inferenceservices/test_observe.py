@@ -42,7 +42,7 @@ def objects() -> Objects:
 @pytest.fixture
 def cluster() -> ClusterState:
     cluster = fresh_cluster()
-    cluster.services.upsert(service())
+    cluster.inference_services.upsert(service())
     return cluster
 
 
@@ -125,7 +125,9 @@ async def test_another_product_s_kind_is_left_alone_whatever_is_written_on_it(
     observer: ServiceObserver, cluster: ClusterState
 ) -> None:
     assert await observer.view(KEY) is not None
-    cluster.services.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "2"}))
+    cluster.inference_services.upsert(
+        service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "2"})
+    )
     cluster.ownership.set_foreign(INFERENCE_SERVICE.kind, foreign=True)
     assert await observer.view(KEY) is None
 
@@ -160,8 +162,8 @@ async def test_users_of_a_model_are_listed_live_unless_the_kind_is_foreign(
     objects.objects[INFERENCE_SERVICE.path] = listed(raw(service("z")), raw(service("a")))
     asked = ModelKey("ClusterBaseModel", "", "m")
     assert await observer.catalog.services_of("ClusterBaseModel", "", "m") == ["team/a", "team/z"]
-    assert await ServiceUsers(kube, cluster, enabled=False).of(asked) == []
-    assert await ServiceUsers(kube, cluster, enabled=True).of(ModelKey("ClusterBaseModel", "", "none")) == []
+    assert await ServiceUsers(kube, cluster, enabled=False).list_services(asked) == []
+    assert await ServiceUsers(kube, cluster, enabled=True).list_services(ModelKey("ClusterBaseModel", "", "none")) == []
     objects.down = True
     with pytest.raises(Unreachable, match="cannot list InferenceServices"):
         await observer.catalog.services_of("ClusterBaseModel", "", "m")
@@ -172,7 +174,7 @@ async def test_users_of_a_model_are_listed_live_unless_the_kind_is_foreign(
 async def test_kserve_services_that_match_its_uri_hold_a_cache(
     observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
-    cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    cluster.cluster_model_caches.upsert(cache("c", "g", uri="s3://bucket/m"))
     assert await observer.catalog.services_of("ClusterModelCache", "", "c") == []
     asking = {"serving.kserve.io/enable-model-cache": "true"}
     using = {
@@ -198,13 +200,13 @@ async def test_a_longer_cache_takes_over_kserve_services_only_if_pods_can_use_it
     predictor = {"model": {"storageUri": "s3://bucket/m/part"}}
     objects.objects[ISVC] = listed({"metadata": asked, "spec": {"predictor": predictor}})
     cluster.groups.upsert(group("g", {"a": "1"}))
-    cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
-    cluster.caches.upsert(longer("g"))
+    cluster.cluster_model_caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    cluster.cluster_model_caches.upsert(longer("g"))
     assert await users("c") == ["team/s"], "the group of the longer cache has no node"
     cluster.nodes.upsert(node("n", {"a": "1"}))
     assert (await users("c"), await users("longer")) == ([], ["team/s"])
     for of_no_use in (longer("g", revision=""), longer("g", deletion_timestamp="t"), longer("none")):
-        cluster.caches.upsert(of_no_use)
+        cluster.cluster_model_caches.upsert(of_no_use)
         assert (await users("c"), await users("longer")) == (["team/s"], ["team/s"])
 
 
@@ -212,7 +214,7 @@ async def test_a_longer_cache_takes_over_kserve_services_only_if_pods_can_use_it
 async def test_llm_services_of_any_api_version_hold_a_cache(
     path: str, observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
-    cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    cluster.cluster_model_caches.upsert(cache("c", "g", uri="s3://bucket/m"))
     meta = {"name": "llm", "namespace": "team", "annotations": {"serving.kserve.io/enable-model-cache": "true"}}
     objects.objects[path] = listed({"metadata": meta, "spec": {"model": {"uri": "s3://bucket/m"}}})
     assert await observer.catalog.services_of("ClusterModelCache", "", "c") == ["team/llm"]
@@ -222,7 +224,7 @@ async def test_llm_services_of_any_api_version_hold_a_cache(
 async def test_services_that_may_not_be_listed_are_an_error_and_not_ignored(
     path: str, observer: ServiceObserver, cluster: ClusterState, objects: Objects
 ) -> None:
-    cluster.caches.upsert(cache("c", "g", uri="s3://bucket/m"))
+    cluster.cluster_model_caches.upsert(cache("c", "g", uri="s3://bucket/m"))
     objects.refused[path] = 403
     with pytest.raises(Unreachable, match=f"ClusterRole must let it list {path}"):
         await observer.catalog.services_of("ClusterModelCache", "", "c")

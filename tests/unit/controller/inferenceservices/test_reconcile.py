@@ -25,7 +25,7 @@ KEY = ServiceKey("team", "svc")
 
 async def test_a_stale_service_does_not_replace_what_a_newer_one_applied(kube: Kube, objects: Objects) -> None:
     cluster, found = fresh_cluster(), service()
-    cluster.services.upsert(found)
+    cluster.inference_services.upsert(found)
     catalog = StateCatalog(
         cluster,
         kube,

@@ -28,7 +28,7 @@ async def test_each_object_gets_an_event_per_reason_at_most_hourly(tmp_path: Pat
             await events.report("key", [SERVICE, SERVICE], "Why", message)
         assert written == [("llama", "first")]
         await events.report("key", [SERVICE, OTHER], "Why", "other")
-        await events.report("key", [SERVICE], "Why", "news", news="another state")
+        await events.report("key", [SERVICE], "Why", "news", state_key="another state")
         assert written[1:] == [("llama-0", "other"), ("llama", "news")]
         now_s[0] = 3600.0
         await events.report("key", [SERVICE], "Why", "an hour later")
@@ -43,7 +43,7 @@ async def test_events_with_made_up_reasons_are_limited_and_forgotten_after_an_ho
     async with serving(server, tmp_path) as kube:
         events = LimitedEvents(EventRecorder(kube, lambda: datetime.now(UTC)), lambda: now_s[0])
         for number in range(150):
-            await events.report("key", [SERVICE], "Why", "made up", news=str(number))
+            await events.report("key", [SERVICE], "Why", "made up", state_key=str(number))
         assert len(server.asked) == 100
         now_s[0] = 3601.0
         await events.report("other", [OTHER], "Why", "first")
@@ -56,7 +56,7 @@ async def test_messages_of_any_length_take_little_memory_and_stay_distinct(tmp_p
     async with serving(server, tmp_path) as kube:
         events = LimitedEvents(EventRecorder(kube, lambda: datetime.now(UTC)), lambda: 0.0)
         for state in ("a", "b", "a"):
-            await events.report("key", [SERVICE], "Why", "m", news=news + state)
+            await events.report("key", [SERVICE], "Why", "m", state_key=news + state)
         assert len(server.asked) == 2
         assert len(repr(events._written)) < 1000
 

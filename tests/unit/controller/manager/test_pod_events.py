@@ -52,10 +52,10 @@ def pods(count: int = 1) -> tuple[Pod, ...]:
 
 async def test_an_event_is_repeated_hourly_and_at_once_if_its_message_changes(recorder: PodRecorder) -> None:
     for news in ("10 %", "10 %", "20 %"):
-        await recorder.events.report("key", pods(), "Waiting", "m", news=news, owners=False)
+        await recorder.events.report("key", pods(), "Waiting", "m", state_key=news, owners=False)
     assert recorder.take() == [("p0", "Waiting"), ("p0", "Waiting")]
     recorder.clock.now += 3600
-    await recorder.events.report("key", pods(), "Waiting", "m", news="20 %", owners=False)
+    await recorder.events.report("key", pods(), "Waiting", "m", state_key="20 %", owners=False)
     assert recorder.take() == [("p0", "Waiting")]
 
 

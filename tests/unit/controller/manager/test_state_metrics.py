@@ -37,14 +37,14 @@ def cluster() -> ClusterState:
 
 
 def test_only_the_leader_exports_state_metrics(cluster: ClusterState) -> None:
-    cluster.caches.upsert(cache("llama", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("llama", "gpus"))
     assert shown(cluster, leading=False) == {}
     assert shown(cluster)["larder_workqueue_depth"] == {(): 3}
     assert shown(cluster)["larder_grants_in_use"] == {(): 2}
 
 
 def test_models_are_counted_by_kind_and_state(cluster: ClusterState) -> None:
-    cluster.caches.upsert(cache("llama", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("llama", "gpus"))
     for name in ("one", "two"):
         cluster.cluster_base_models.upsert(base(name, ready="True", state="Ready"))  # type: ignore[arg-type]
     assert shown(cluster)["larder_declared_models"] == {
@@ -54,7 +54,7 @@ def test_models_are_counted_by_kind_and_state(cluster: ClusterState) -> None:
 
 
 def test_only_models_that_are_not_ready_are_exported_by_name(cluster: ClusterState) -> None:
-    cluster.caches.upsert(cache("new", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("new", "gpus"))
     cluster.cluster_base_models.upsert(base("ready", ready="True", state="Ready"))  # type: ignore[arg-type]
     cluster.cluster_base_models.upsert(base("failed", ready="False", state="Failed"))  # type: ignore[arg-type]
     assert shown(cluster)[NOT_READY] == {
@@ -70,14 +70,14 @@ def test_a_model_without_target_nodes_does_not_count_as_unready(cluster: Cluster
 
 
 def test_a_uri_that_is_invalid_keeps_its_model_waiting(cluster: ClusterState) -> None:
-    cluster.caches.upsert(cache("broken", "gpus", uri="ftp://x", revision=""))
+    cluster.cluster_model_caches.upsert(cache("broken", "gpus", uri="ftp://x", revision=""))
     assert list(shown(cluster)[NOT_READY]) == [("ClusterModelCache", "broken")]
 
 
 def test_only_the_oldest_unready_models_are_exported_by_name(cluster: ClusterState) -> None:
     for n in range(MAX_NAMED + 5):
         stamp = f"2026-01-01T{n // 60:02}:{n % 60:02}:00Z"
-        cluster.caches.upsert(cache(f"m-{n:03}", "gpus", creation_timestamp=stamp))
+        cluster.cluster_model_caches.upsert(cache(f"m-{n:03}", "gpus", creation_timestamp=stamp))
     named = [labels[1] for labels in shown(cluster)[NOT_READY]]
     assert named == [f"m-{n:03}" for n in range(MAX_NAMED)]
 

@@ -40,7 +40,7 @@ def woken(cluster: ClusterState) -> WokenKeys:
         cluster.nodes.upsert(node(name, labels))
         cluster.agents.upsert(pod(f"agent-{name}", name))
     cluster.groups.upsert(group("gpus", GPU))
-    cluster.caches.upsert(cache("llama", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("llama", "gpus"))
     cluster.cluster_base_models.upsert(cluster_model("tiny", CPU))
     for name in ("a", "b"):
         cluster.model_nodes.upsert(model_node(name, entry("llama"), reported=[entry_status("llama")]))
@@ -55,17 +55,17 @@ def test_a_new_leader_wakes_every_key(woken: WokenKeys) -> None:
 
 
 def test_a_new_model_wakes_its_key_and_its_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
-    cluster.caches.upsert(cache("mistral", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("mistral", "gpus"))
     assert woken.take() == caches("mistral") | nodes("a", "b")
 
 
 def test_a_reworded_status_wakes_only_the_model(cluster: ClusterState, woken: WokenKeys) -> None:
-    cluster.caches.upsert(cache("llama", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("llama", "gpus"))
     assert woken.take() == caches("llama")
 
 
 def test_a_new_revision_wakes_the_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
-    cluster.caches.upsert(cache("llama", "gpus", revision="r2"))
+    cluster.cluster_model_caches.upsert(cache("llama", "gpus", revision="r2"))
     assert woken.take() == caches("llama") | nodes("a", "b")
 
 
@@ -86,7 +86,7 @@ def test_the_removal_of_a_model_wakes_nodes_that_list_it_without_being_targets(
 def test_models_in_an_id_conflict_wake_each_other_and_their_nodes(cluster: ClusterState, woken: WokenKeys) -> None:
     cluster.cluster_base_models.upsert(cluster_model("llama", CPU, uri="s3://bucket/other", uid="other"))
     assert woken.take() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
-    cluster.caches.remove(cache("llama").key)
+    cluster.cluster_model_caches.remove(cache("llama").key)
     assert woken.take() == caches("llama") | cluster_models("llama") | nodes("a", "b", "c")
 
 
@@ -113,7 +113,7 @@ def test_a_node_that_is_relabelled_wakes_what_it_leaves_and_joins(cluster: Clust
 
 
 def test_a_node_wakes_models_that_wait_to_be_deleted(cluster: ClusterState, woken: WokenKeys) -> None:
-    cluster.caches.upsert(cache("llama", "gpus", deletion_timestamp="2026-02-01T00:00:00Z"))
+    cluster.cluster_model_caches.upsert(cache("llama", "gpus", deletion_timestamp="2026-02-01T00:00:00Z"))
     woken.take()
     cluster.nodes.upsert(node("c", CPU, ready=False))
     assert woken.take() == nodes("c") | caches("llama") | cluster_models("tiny") | GRANTS
@@ -192,15 +192,15 @@ def test_an_agent_wakes_the_models_whose_files_it_is_to_remove(cluster: ClusterS
 
 def test_a_pod_that_is_created_ends_or_is_deleted_wakes_its_node(cluster: ClusterState, woken: WokenKeys) -> None:
     mark = "llama", "r1"
-    cluster.users.upsert(pod("user", "", [mark], phase="Pending"))
+    cluster.model_pods.upsert(pod("user", "", [mark], phase="Pending"))
     assert woken.take() == set()
-    cluster.users.upsert(pod("user", "a", [mark], phase="Pending"))
+    cluster.model_pods.upsert(pod("user", "a", [mark], phase="Pending"))
     assert woken.take() == nodes("a")
-    cluster.users.upsert(pod("user", "a", [mark], phase="Running"))
+    cluster.model_pods.upsert(pod("user", "a", [mark], phase="Running"))
     assert woken.take() == set()
-    cluster.users.upsert(pod("user", "a", [mark], phase="Succeeded"))
+    cluster.model_pods.upsert(pod("user", "a", [mark], phase="Succeeded"))
     assert woken.take() == nodes("a")
-    cluster.users.remove(pod("user", "a").key)
+    cluster.model_pods.remove(pod("user", "a").key)
     assert woken.take() == nodes("a")
 
 
@@ -208,16 +208,16 @@ def test_a_pod_wakes_its_model_on_a_claim(cluster: ClusterState, woken: WokenKey
     cluster.cluster_base_models.upsert(cluster_model("m", {}, uri="pvc://team/claim/x"))
     woken.take()
     mark = uses_label("m")
-    cluster.users.upsert(pod("user", "", phase="Pending", labels={mark: "true"}))
+    cluster.model_pods.upsert(pod("user", "", phase="Pending", labels={mark: "true"}))
     assert woken.take() == cluster_models("m")
-    cluster.users.upsert(pod("user", "a", phase="Pending", labels={mark: "true"}))
+    cluster.model_pods.upsert(pod("user", "a", phase="Pending", labels={mark: "true"}))
     assert woken.take() == nodes("a") | cluster_models("m")
 
 
 def test_changes_of_many_nodes_are_gathered_for_a_moment() -> None:
     cluster, waits = fresh_cluster(), list[float]()
     WokenKeys(cluster, waits.append)
-    cluster.caches.upsert(cache("llama", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("llama", "gpus"))
     cluster.groups.upsert(group("gpus", {}))
     for count in (3, 1000, 5000):
         for i in range(count):
@@ -235,7 +235,7 @@ def test_a_pod_that_waits_is_woken_by_labels_of_its_files_wherever_they_appear(
     cluster: ClusterState, woken: WokenKeys
 ) -> None:
     pod_annotations = {"larder.dev/models": "llama@r1"}
-    cluster.users.upsert(pod("user", "", phase="Pending", annotations=pod_annotations))
+    cluster.model_pods.upsert(pod("user", "", phase="Pending", annotations=pod_annotations))
     assert waits() <= woken.take()
     cluster.nodes.upsert(node("a", GPU | {snapshot_label("llama", "r1"): "true"}))
     assert woken.take() == waits()
@@ -243,7 +243,7 @@ def test_a_pod_that_waits_is_woken_by_labels_of_its_files_wherever_they_appear(
     assert woken.take() == waits()
     cluster.nodes.upsert(node("b", GPU | {snapshot_label("other", "r1"): "true"}))
     assert woken.take() == set()
-    cluster.users.upsert(pod("user", "a", phase="Running", annotations=pod_annotations))
+    cluster.model_pods.upsert(pod("user", "a", phase="Running", annotations=pod_annotations))
     assert waits() <= woken.take()
     cluster.nodes.upsert(node("b", GPU | {snapshot_label("llama", "r1"): "true"}))
     assert woken.take() == set()
@@ -252,7 +252,7 @@ def test_a_pod_that_waits_is_woken_by_labels_of_its_files_wherever_they_appear(
 def test_a_pod_waiting_on_a_node_is_woken_by_changes_of_its_model_there(
     cluster: ClusterState, woken: WokenKeys
 ) -> None:
-    cluster.users.upsert(pod("user", "a", phase="Pending", annotations={"larder.dev/models": "llama@r1"}))
+    cluster.model_pods.upsert(pod("user", "a", phase="Pending", annotations={"larder.dev/models": "llama@r1"}))
     woken.take()
     cluster.model_nodes.upsert(model_node("a", entry("llama"), reported=[entry_status("llama", "Downloading")]))
     assert waits() <= woken.take()
@@ -260,7 +260,7 @@ def test_a_pod_waiting_on_a_node_is_woken_by_changes_of_its_model_there(
     assert not waits() & woken.take()
     cluster.nodes.upsert(node("a", GPU, ready=False))
     assert waits() <= woken.take()
-    cluster.caches.remove(cache("llama").key)
+    cluster.cluster_model_caches.remove(cache("llama").key)
     assert waits() <= woken.take()
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue, WriteSpec
-from controller.metadata.decide import Read, WriteMetadata, decide
+from controller.metadata.decide import ReadSourceMetadata, WriteMetadata, decide
 from controller.metadata.view import MetadataView
 from shared.api.base_model import BaseModelStatus
 from shared.metadata.model_metadata import Metadata
@@ -35,11 +35,11 @@ QWEN = Reading(metadata=Metadata(model_type="qwen2", parameters=500_000_000))
 
 
 def reads(seen: MetadataView, after_s: float = 0) -> bool:
-    return any(isinstance(a, Read) for a in decide(seen, NOW + timedelta(seconds=after_s)))
+    return any(isinstance(a, ReadSourceMetadata) for a in decide(seen, NOW + timedelta(seconds=after_s)))
 
 
 def test_a_resolved_model_is_read_once() -> None:
-    assert decide(view(), NOW) == [Read(view().identity)]
+    assert decide(view(), NOW) == [ReadSourceMetadata(view().identity)]
     done = read(view())
     assert decide(done, NOW) == [reported(decide(done, NOW))]
     assert not reads(done, 1e9)
@@ -139,7 +139,7 @@ def test_a_failed_reading_is_retried_with_growing_delays() -> None:
         (again,) = (a for a in decide(seen, now) if isinstance(a, Requeue))
         waits.append(again.after_s / 60)
         now += timedelta(seconds=again.after_s)
-        assert any(isinstance(a, Read) for a in decide(seen, now))
+        assert any(isinstance(a, ReadSourceMetadata) for a in decide(seen, now))
         seen = read(seen, AWAY, now)
     assert waits == [15, 30, 60, 120, 240, 480, 960, 1440, 1440]
     assert "no answer" in reported(decide(seen, now)).condition.message

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
-from controller.metadata.decide import Read, decide
+from controller.metadata.decide import ReadSourceMetadata, decide
 from controller.metadata.merge_readings import NodeReading, merge_readings
 from controller.metadata.view import MetadataView
 from shared.api.base_model import BaseModelStatus
@@ -45,7 +45,7 @@ def test_metadata_read_by_a_node_fills_status_and_spec() -> None:
     shown = reported(decide(done, NOW)).condition
     assert (shown.status, shown.reason) == ("True", "Read")
     assert "from the archive unpacked by node a" in shown.message
-    assert not [a for a in decide(done, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
+    assert not [a for a in decide(done, NOW + timedelta(days=9)) if isinstance(a, ReadSourceMetadata | Requeue)]
 
 
 def test_fields_written_by_the_user_take_precedence_over_a_nodes_metadata() -> None:
@@ -77,7 +77,7 @@ def test_contradicting_nodes_remove_the_metadata_until_a_refresh() -> None:
         assert "larder.dev/refresh" in shown.message
         for reports in (both, {"a": READ}, {"b": OTHER}, {}):
             assert heard(torn, **reports) == torn
-        assert not [a for a in decide(torn, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
+        assert not [a for a in decide(torn, NOW + timedelta(days=9)) if isinstance(a, ReadSourceMetadata | Requeue)]
         refreshed = replace(torn, demand=replace(torn.demand, refreshed="1"))
         assert heard(read(refreshed, EMPTY), a=READ).spec == {**FILLED, "vendor": "v"}
 
@@ -86,7 +86,7 @@ def test_a_failure_on_one_node_is_reported_until_another_reads_the_metadata() ->
     failed = heard(read(view(), EMPTY), a=BROKEN)
     assert reason(failed) == "MetadataFailed"
     assert "node a" in reported(decide(failed, NOW)).condition.message
-    assert not [a for a in decide(failed, NOW + timedelta(days=9)) if isinstance(a, Read | Requeue)]
+    assert not [a for a in decide(failed, NOW + timedelta(days=9)) if isinstance(a, ReadSourceMetadata | Requeue)]
     assert heard(failed, a=BROKEN, b=READ).spec == FILLED
 
 

@@ -19,7 +19,7 @@ OTHER = msgspec.structs.replace(REPORT, values=UnpackedValues(model_type="mistra
 def cluster(**reported: dict[str, Any]) -> ClusterState:
     """A cluster whose nodes report metadata of the model `m`; `told` changes the report of one."""
     seen = fresh_cluster()
-    seen.caches.upsert(cache("m"))
+    seen.cluster_model_caches.upsert(cache("m"))
     for name, fields in reported.items():
         listed = [] if fields.pop("unlisted", False) else [entry("m")]
         uid = fields.pop("node_uid", f"uid-{name}")

@@ -35,9 +35,9 @@ def test_a_cache_is_woken_by_changes_of_itself_and_its_claim_only() -> None:
 def test_the_end_of_a_pod_wakes_only_a_deleted_cache_it_mounted(deleted: bool, mounted: str, wakes: bool) -> None:  # noqa: FBT001
     cluster = fresh_cluster()
     cluster.model_caches.upsert(cache(deleted=deleted, status=ModelCacheStatus(claim="llama")))
-    cluster.users.upsert(pod("p", "a", claims=[mounted], namespace="team"))
+    cluster.model_pods.upsert(pod("p", "a", claims=[mounted], namespace="team"))
     woken = WokenKeys(cluster)
-    cluster.users.remove(Key("team", "p"))
+    cluster.model_pods.remove(Key("team", "p"))
     assert (KEY in woken.take()) == wakes
 
 

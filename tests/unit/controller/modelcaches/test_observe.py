@@ -90,10 +90,10 @@ async def test_pods_are_listed_live_only_if_none_is_known_to_use_the_claim(tmp_p
     server, cluster = Objects({PODS: {"metadata": {}, "items": []}}), cluster_with()
     async with connected(server.answer, tmp_path) as kube:
         reads = observer(kube, cluster)
-        cluster.users.upsert(user("web-1"))
+        cluster.model_pods.upsert(user("web-1"))
         assert await reads.users(view(claim=claim())) == ("web-1",)
         assert server.asked == []
-        cluster.users.upsert(user("web-1", phase="Succeeded"))
+        cluster.model_pods.upsert(user("web-1", phase="Succeeded"))
         assert await reads.users(view(claim=claim())) == ()
         assert server.asked == [f"GET {PODS}"]
 

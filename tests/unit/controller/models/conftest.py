@@ -34,7 +34,7 @@ def cluster() -> ClusterState:
     for name in ("a", "b"):
         cluster.nodes.upsert(node(name, ready=name == "a"))
     cluster.agents.upsert(pod("agent", "a"))
-    cluster.caches.upsert(cache("m", "g"))
+    cluster.cluster_model_caches.upsert(cache("m", "g"))
     return cluster
 
 
@@ -44,7 +44,7 @@ async def observer(cluster: ClusterState, tmp_path: Path) -> AsyncIterator[Model
         sources = settings_from_environ({})
         secrets, manifests = Secrets(kube, "ns", sources), Manifests(kube, "ns")
         resolver = Resolver(secrets, manifests, sources, cluster.clock, lambda _: None)
-        drift = DriftChecker(resolver.upstream_of, 0, cluster.clock, lambda _: None)
+        drift = DriftChecker(resolver.read_upstream_revision, 0, cluster.clock, lambda _: None)
         yield ModelObserver(cluster, resolver, ProgressTracker(cluster.clock, lambda *_: None), drift)
 
 

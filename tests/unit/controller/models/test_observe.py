@@ -37,7 +37,7 @@ async def test_only_nodes_with_a_running_agent_delay_a_deletion(observer: ModelO
     for name in ("a", "b"):
         cluster.model_nodes.upsert(model_node(name, entry("m")))
     assert view(observer, CACHE).remaining == ()
-    cluster.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
+    cluster.cluster_model_caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
     assert view(observer, CACHE).remaining == ("a",)
     cluster.agents.remove(pod("agent", "a").key)
     assert view(observer, CACHE).remaining == ()

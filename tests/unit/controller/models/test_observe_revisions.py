@@ -36,7 +36,7 @@ def sharing(number: int, revision: str) -> ClusterBaseModel:
 async def test_the_highest_number_counts_for_all_objects_that_share_a_model(
     observer: ModelObserver, cluster: ClusterState
 ) -> None:
-    cluster.caches.upsert(numbered(3, "r1"))
+    cluster.cluster_model_caches.upsert(numbered(3, "r1"))
     cluster.cluster_base_models.upsert(sharing(4, "r2"))
     kept = view(observer, CACHE).existing
     assert kept is not None
@@ -47,7 +47,7 @@ async def test_the_highest_number_counts_for_all_objects_that_share_a_model(
 async def test_objects_with_equal_numbers_take_the_same_revision(
     observer: ModelObserver, cluster: ClusterState
 ) -> None:
-    cluster.caches.upsert(numbered(4, "r3"))
+    cluster.cluster_model_caches.upsert(numbered(4, "r3"))
     cluster.cluster_base_models.upsert(sharing(4, "r2"))
     kept = view(observer, MODEL).existing
     assert kept is not None
@@ -58,7 +58,7 @@ async def test_objects_with_equal_numbers_take_the_same_revision(
 async def test_objects_with_equal_revisions_take_the_same_list_of_files(
     observer: ModelObserver, cluster: ClusterState
 ) -> None:
-    cluster.caches.upsert(numbered(4, "r2", manifest_digest="a" * 64))
+    cluster.cluster_model_caches.upsert(numbered(4, "r2", manifest_digest="a" * 64))
     cluster.cluster_base_models.upsert(sharing(4, "r2"))
     kept = view(observer, CACHE).existing
     assert kept is not None
@@ -67,7 +67,7 @@ async def test_objects_with_equal_revisions_take_the_same_list_of_files(
 
 
 async def test_a_model_that_is_being_deleted_no_longer_counts(observer: ModelObserver, cluster: ClusterState) -> None:
-    cluster.caches.upsert(numbered(3, "r1"))
+    cluster.cluster_model_caches.upsert(numbered(3, "r1"))
     leaving = sharing(4, "r2")
     meta = msgspec.structs.replace(leaving.metadata, deletion_timestamp="2026-01-02T00:00:00Z")
     cluster.cluster_base_models.upsert(msgspec.structs.replace(leaving, metadata=meta))
@@ -78,7 +78,7 @@ async def test_a_model_that_is_being_deleted_no_longer_counts(observer: ModelObs
 async def test_each_node_has_the_status_of_the_new_and_the_serving_revision(
     observer: ModelObserver, cluster: ClusterState
 ) -> None:
-    cluster.caches.upsert(numbered(3, "r2", serving_revision="r1"))
+    cluster.cluster_model_caches.upsert(numbered(3, "r2", serving_revision="r1"))
     reported = [
         entry_status("m", "Repairing"),
         entry_status("m", "Downloading", "r2"),
@@ -101,13 +101,13 @@ async def test_pending_removals_name_the_pods_that_keep_old_files(
 ) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
     assert view(observer, CACHE).removals == (), "users have not been listed yet"
-    cluster.users.upsert(pod("p", "a", [("m", "r0")]))
-    cluster.users.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
+    cluster.model_pods.upsert(pod("p", "a", [("m", "r0")]))
+    cluster.model_pods.upsert(pod("done", "a", [("m", "r0")], phase="Succeeded"))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True, users=("ns/p",)),)
-    cluster.device_claims.upsert(device_claim("c", ("m", "r0"), "a", "q"))
+    cluster.resource_claims.upsert(device_claim("c", ("m", "r0"), "a", "q"))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True, users=("ns/p", "ns/q")),)
-    cluster.device_claims.remove(Key("ns", "c"))
-    cluster.users.remove(pod("p", "a").key)
+    cluster.resource_claims.remove(Key("ns", "c"))
+    cluster.model_pods.remove(pod("p", "a").key)
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0", in_use=True)))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", in_use=True),)
 
@@ -117,7 +117,7 @@ async def test_a_pending_removal_has_its_progress_in_bytes(observer: ModelObserv
     observer.progress.report("a", [EntryProgress("m", "r0", 3, 9)], {("m", "r0"): 9})
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r0", done_bytes=3, total_bytes=9),)
     cluster.model_nodes.upsert(model_node("a", entry("m", state="Draining")))
-    cluster.caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
+    cluster.cluster_model_caches.upsert(cache("m", "g", deletion_timestamp="2026-01-02T00:00:00Z"))
     assert view(observer, CACHE).removals == (PendingRemoval("a", "r1"),)
 
 

@@ -38,7 +38,7 @@ class ReconcilerRig:
         self.reconciler, self.cluster, self.asked = reconciler, cluster, asked
 
     async def see(self, **fields: str) -> None:
-        self.cluster.caches.upsert(cache("m", finalizers=[OWN_FINALIZER], **fields))
+        self.cluster.cluster_model_caches.upsert(cache("m", finalizers=[OWN_FINALIZER], **fields))
         with suppress(NotFound):  # the server has no object to write to
             await self.reconciler.reconcile(KEY)
 
@@ -51,7 +51,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[ReconcilerRig]:
     cluster, settings, server = fresh_cluster(), SourceSettings(), Objects()
     async with serving(server, tmp_path) as kube:
         resolver = Resolver(Secrets(kube, "ns", settings), Manifests(kube, "ns"), settings, lambda: 0.0, lambda _: None)
-        drift = DriftChecker(resolver.upstream_of, PERIOD_S, lambda: 0.0, lambda _: None)
+        drift = DriftChecker(resolver.read_upstream_revision, PERIOD_S, lambda: 0.0, lambda _: None)
         observer = ModelObserver(cluster, resolver, ProgressTracker(lambda: 0.0, lambda *_: None), drift)
         actor = ModelActor(kube, cluster.ownership, EventRecorder(kube, _now), _now)
         reconciler = ModelReconciler(observer, actor, resolver, drift, MemoryCatalog(), _now, 60.0)
@@ -65,7 +65,7 @@ def _now() -> datetime:
 async def test_a_resolution_is_forgotten_with_its_object(rig: ReconcilerRig) -> None:
     await rig.see()
     assert rig.known() == {"uid-m"}
-    rig.cluster.caches.remove(Key("", "m"))
+    rig.cluster.cluster_model_caches.remove(Key("", "m"))
     await rig.reconciler.reconcile(KEY)
     assert rig.known() == set()
 

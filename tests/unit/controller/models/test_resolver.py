@@ -133,7 +133,7 @@ async def test_another_refresh_does_not_wait_for_the_last_ones_failure(asking: A
 
 async def test_a_drift_check_requests_only_the_commit(asking: Asking, hub: ScriptedServer) -> None:
     hub.answer = lambda _: reply(200, b'{"id": "org/m", "sha": "' + b"c" * 40 + b'"}', Content_Type="application/json")
-    assert await asking.resolver.upstream_of(demand()) == "c" * 40
+    assert await asking.resolver.read_upstream_revision(demand()) == "c" * 40
     assert [a.target for a in hub.asked] == ["/api/models/org/m/revision/main"]
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from controller.manager.actions import Requeue
 from controller.nodes.decide import (
     ConfirmUnwanted,
-    Create,
-    ListOffers,
+    CreateModelNode,
+    ListResourceSlices,
     ListUsers,
-    Replace,
-    Write,
+    ReplaceModelNode,
+    WriteModelNode,
     decide,
     entries_to_confirm,
 )
@@ -68,10 +68,10 @@ def entry(state: str = "Present", since: datetime = NOW, **fields: Any) -> Entry
 def test_an_entry_is_marked_as_awaited_while_pods_wait_for_it() -> None:
     waiting = replace(view(demand(), spec=spec_of(entry(granted=True))), awaited=frozenset({KEY}))
     (write,) = decide(waiting, NOW, PACE)
-    assert isinstance(write, Write)
+    assert isinstance(write, WriteModelNode)
     assert [e.awaited for e in write.spec.entries] == [True]
     (write,) = decide(view(demand(), spec=write.spec), NOW, PACE)
-    assert isinstance(write, Write)
+    assert isinstance(write, WriteModelNode)
     assert [e.awaited for e in write.spec.entries] == [False]
 
 
@@ -80,13 +80,13 @@ def test_a_model_that_a_pod_waits_for_is_restored_from_the_entry_of_another_node
     there = entry(revision="r0", manifest="e" * 64, size=7, in_use=True, priority=5, granted=True)
     seen = replace(view(new, spec=spec_of()), awaited=frozenset({old}), restored={old: there})
     (write,) = decide(seen, NOW, PACE)
-    assert isinstance(write, Write)
+    assert isinstance(write, WriteModelNode)
     first, second = write.spec.entries
     assert (first.key, first.manifest, first.size, first.awaited, first.priority) == (old, "e" * 64, 7, True, 0)
     assert (second.revision, second.awaited) == ("r1", False)
     unknown = replace(view(new, spec=spec_of()), awaited=frozenset({old}))
     (write,) = decide(unknown, NOW, PACE)
-    assert isinstance(write, Write)
+    assert isinstance(write, WriteModelNode)
     assert [e.revision for e in write.spec.entries] == ["r1"]
 
 
@@ -94,7 +94,7 @@ def test_an_old_revision_stays_while_it_is_held_for_pods_without_a_node() -> Non
     both = spec_of(entry(revision="r0", granted=True), entry(granted=True))
     new = demand(serving="r1")
     kept = next(a for a in decide(replace(view(new, spec=both), held={("m", "r0"): 42.0}), NOW, PACE))
-    assert isinstance(kept, Write)  # only the claims
+    assert isinstance(kept, WriteModelNode)  # only the claims
     assert {e.state for e in kept.spec.entries} == {"Present"}
     again = replace(view(new, spec=kept.spec), held={("m", "r0"): 42.0})
     assert decide(again, NOW, PACE) == [Requeue(42.0)]
@@ -106,7 +106,7 @@ def entry_status(phase: str, observed: str = "Present", key: tuple[str, str] = K
 
 
 def written(actions: Sequence[object]) -> dict[tuple[str, str], Entry]:
-    specs = [a.spec for a in actions if isinstance(a, Write | Create)]
+    specs = [a.spec for a in actions if isinstance(a, WriteModelNode | CreateModelNode)]
     assert len(specs) == 1, actions
     return {e.key: e for e in specs[0].entries}
 
@@ -191,9 +191,9 @@ def test_an_entry_is_dropped_from_a_node_that_never_had_an_agent(state: str) -> 
 def test_a_drain_continues_once_no_new_claim_can_get_the_model() -> None:
     draining = view(spec=spec_of(entry("Draining")), statuses=[entry_status("Draining", "Draining")])
     offered = replace(draining, offered={KEY: NOW})
-    assert decide(offered, NOW, PACE) == [ListOffers()]
-    assert decide(replace(offered, offers_read=True), NOW, PACE) == [Requeue(1.0)]
-    closed = replace(draining, offers_read=True, acknowledged={KEY: NOW})
+    assert decide(offered, NOW, PACE) == [ListResourceSlices()]
+    assert decide(replace(offered, slices_read=True), NOW, PACE) == [Requeue(1.0)]
+    closed = replace(draining, slices_read=True, acknowledged={KEY: NOW})
     assert decide(closed, NOW, PACE) == [Requeue(PACE.drain_s)]
     assert decide(closed, NOW + timedelta(seconds=PACE.drain_s), PACE) == [ListUsers()]
 
@@ -267,7 +267,7 @@ def test_another_nodes_model_node_is_replaced_and_its_status_ignored() -> None:
     assert seen.model_node is not None
     owner = [{"kind": "Node", "name": "n", "uid": "node-0"}]
     ours = msgspec.structs.replace(seen.model_node, metadata=Meta(name="n", uid="mn", owner_references=owner))
-    assert decide(replace(seen, model_node=ours), NOW, PACE) == [Replace()]
+    assert decide(replace(seen, model_node=ours), NOW, PACE) == [ReplaceModelNode()]
 
 
 def test_another_nodes_model_node_that_larder_did_not_make_is_left_alone() -> None:
@@ -387,7 +387,7 @@ def test_entries_become_absent_only_after_live_reads_of_pods_and_objects(
     for users in (None, {KEY: ("ns/p",)} if used else {}):
         for unwanted in (None, frozenset({KEY}) if proved else frozenset[tuple[str, str]]()):
             actions = decide(replace(seen, users=users, unwanted=unwanted), NOW, PACE)
-            after = [e for a in actions if isinstance(a, Write) for e in a.spec.entries]
+            after = [e for a in actions if isinstance(a, WriteModelNode) for e in a.spec.entries]
             if state != "Absent" and any(e.state == "Absent" for e in after):
                 assert users == {}
                 assert unwanted == frozenset({KEY})
@@ -395,7 +395,7 @@ def test_entries_become_absent_only_after_live_reads_of_pods_and_objects(
                 assert state == "Draining"
                 assert acknowledged_s is not None
                 assert acknowledged_s >= PACE.drain_s
-            if actions and isinstance(actions[0], Write) and not after:
+            if actions and isinstance(actions[0], WriteModelNode) and not after:
                 assert (state, phase, observed) == ("Absent", "Absent", "Absent")
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.manager.actions import Requeue
-from controller.nodes.decide import Action, ConfirmUnwanted, ListUsers, Write, decide, entries_to_confirm
+from controller.nodes.decide import Action, ConfirmUnwanted, ListUsers, WriteModelNode, decide, entries_to_confirm
 from controller.nodes.entry_states import RemovalTiming
 from controller.nodes.view import NodeView
 from controller.placement.demand import Demand, Resolution
@@ -99,7 +99,7 @@ class Play:
                 view = replace(view, unwanted=asked - self.pinned_live, protected=asked & self.pinned_live)
             actions = decide(view, self.now, PACE)
         for action in actions:
-            if isinstance(action, Write):
+            if isinstance(action, WriteModelNode):
                 self._note(action.spec)
                 self.spec = action.spec
         return actions
@@ -488,7 +488,7 @@ def test_last_use_is_written_when_the_use_ends_and_then_no_more() -> None:
 def test_nothing_is_evicted_for_an_agent_that_reports_no_shortage() -> None:
     play = full()
     play.statuses = {k: msgspec.structs.replace(s, shortage=0, frees=0) for k, s in play.statuses.items()}
-    assert not any(isinstance(a, Write) for a in play.control())
+    assert not any(isinstance(a, WriteModelNode) for a in play.control())
 
 
 def test_an_agent_restart_during_an_eviction_does_not_cause_a_second_one() -> None:

@@ -43,7 +43,7 @@ def cluster(clock: Clock) -> ClusterState:
     cluster = fresh_cluster(clock)
     cluster.nodes.upsert(node("a", {"pool": "gpu"}))
     cluster.groups.upsert(group("gpus", {"pool": "gpu"}))
-    cluster.caches.upsert(cache("m", "other", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("m", "other", "gpus"))
     return cluster
 
 
@@ -86,7 +86,7 @@ async def test_models_in_use_are_found_in_memory_and_by_live_reads(
     observer: NodeObserver, cluster: ClusterState, objects: Objects
 ) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m")))
-    cluster.users.upsert(pod("p", "a", [KEY]))
+    cluster.model_pods.upsert(pod("p", "a", [KEY]))
     assert view(observer).in_use == {KEY}
     volumes = [{"name": "m", "hostPath": {"path": f"/var/lib/larder/{snapshot_path(*KEY)}"}}]
     objects.objects[PODS] = listed({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"volumes": volumes}})
@@ -111,16 +111,16 @@ async def test_a_claim_that_holds_a_model_is_a_use_from_memory_until_it_is_relea
     observer: NodeObserver, cluster: ClusterState
 ) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("other")))
-    cluster.device_claims.upsert(device_claim("c", KEY, "a", "p"))
+    cluster.resource_claims.upsert(device_claim("c", KEY, "a", "p"))
     assert view(observer).in_use == {KEY}
-    cluster.device_claims.upsert(device_claim("c", KEY, "b", "p"))
+    cluster.resource_claims.upsert(device_claim("c", KEY, "b", "p"))
     assert view(observer).in_use == frozenset()
 
 
 async def test_a_pods_model_is_awaited_on_its_node_until_it_is_ready(
     observer: NodeObserver, cluster: ClusterState
 ) -> None:
-    cluster.users.upsert(pod("p", "a", [KEY], annotations={"larder.dev/models": "m@r1"}))
+    cluster.model_pods.upsert(pod("p", "a", [KEY], annotations={"larder.dev/models": "m@r1"}))
     cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[entry_status("m", "Downloading")]))
     assert view(observer).awaited == {KEY}
     cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[entry_status("m", "Ready")]))
@@ -129,8 +129,8 @@ async def test_a_pods_model_is_awaited_on_its_node_until_it_is_ready(
 
 async def test_a_pod_with_a_forged_annotation_waits_for_nothing(observer: NodeObserver, cluster: ClusterState) -> None:
     forged = {"larder.dev/models": "m@r1,other_secret@r1"}
-    cluster.users.upsert(pod("p", "a", annotations=forged))
-    cluster.users.upsert(pod("q", "a", [("other_secret", "r1")], annotations=forged))
+    cluster.model_pods.upsert(pod("p", "a", annotations=forged))
+    cluster.model_pods.upsert(pod("q", "a", [("other_secret", "r1")], annotations=forged))
     cluster.model_nodes.upsert(model_node("a", entry("m")))
     assert view(observer).awaited == frozenset()
 
@@ -139,7 +139,7 @@ async def test_an_entry_that_a_pod_waits_for_is_restored_from_another_node(
     observer: NodeObserver, cluster: ClusterState
 ) -> None:
     old = ("m", "r0")
-    cluster.users.upsert(pod("p", "a", [old], annotations={"larder.dev/models": "m@r0"}))
+    cluster.model_pods.upsert(pod("p", "a", [old], annotations={"larder.dev/models": "m@r0"}))
     assert view(observer).awaited == {old}
     assert view(observer).restored == {}
     there = entry("m", "r0", manifest="d" * 64)
@@ -151,10 +151,10 @@ async def test_a_revision_is_not_restored_ten_minutes_after_it_stopped_serving(
     observer: NodeObserver, cluster: ClusterState, clock: Clock
 ) -> None:
     old = ("m", "r0")
-    cluster.caches.upsert(cache("m", "other", "gpus", revision="r0"))
+    cluster.cluster_model_caches.upsert(cache("m", "other", "gpus", revision="r0"))
     clock.now += 10_000
-    cluster.caches.upsert(cache("m", "other", "gpus"))
-    cluster.users.upsert(pod("p", "a", [old], annotations={"larder.dev/models": "m@r0"}))
+    cluster.cluster_model_caches.upsert(cache("m", "other", "gpus"))
+    cluster.model_pods.upsert(pod("p", "a", [old], annotations={"larder.dev/models": "m@r0"}))
     cluster.model_nodes.upsert(model_node("b", entry("m", "r0", manifest="d" * 64)))
     clock.now += 599
     assert view(observer).restored
@@ -168,9 +168,9 @@ async def test_a_revision_that_no_longer_serves_is_held_for_pods_without_a_node(
 ) -> None:
     cluster.model_nodes.upsert(model_node("a", entry("m"), entry("m", "r0")))
     assert view(observer).held == {}
-    cluster.users.upsert(pod("p", "", phase="Pending", annotations={"larder.dev/models": "m@r0"}))
+    cluster.model_pods.upsert(pod("p", "", phase="Pending", annotations={"larder.dev/models": "m@r0"}))
     assert view(observer).held == {("m", "r0"): 600}
-    cluster.users.upsert(pod("p", "a", phase="Pending", annotations={"larder.dev/models": "m@r0"}))
+    cluster.model_pods.upsert(pod("p", "a", phase="Pending", annotations={"larder.dev/models": "m@r0"}))
     assert view(observer).held == {}
 
 
@@ -185,7 +185,7 @@ def drains(
 
 async def closed(observer: NodeObserver, now: datetime = NOW) -> NodeView:
     """The view with the devices that the driver offers."""
-    return await observer.with_offers(view(observer, now=now), now)
+    return await observer.with_resource_slices(view(observer, now=now), now)
 
 
 def offering(*taints: str) -> dict[str, Any]:

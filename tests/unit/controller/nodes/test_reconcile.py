@@ -42,7 +42,7 @@ async def rig(objects: Objects, tmp_path: Path) -> AsyncIterator[tuple[ClusterSt
             ResourceSliceReader(kube, enabled=False),
         )
         evictions = EvictionRecorder(
-            EventRecorder(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).evict
+            EventRecorder(kube, lambda: datetime.now(UTC)), EvictionMetrics(CollectorRegistry()).count_eviction
         )
         yield cluster, NodeReconciler(observer, NodeActor(kube), evictions, lambda: datetime.now(UTC), RemovalTiming())
 

@@ -52,7 +52,7 @@ async def owner_of(
     server: Objects, folder: Path, controller: dict[str, Any], clock: float = 0.0
 ) -> ClaimOwner | NoWorkload:
     async with serving(server, folder) as kube:
-        return await WorkloadOwners(kube, KINDS, lambda: clock).of("team", controller)
+        return await WorkloadOwners(kube, KINDS, lambda: clock).find_owner("team", controller)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ async def test_pods_of_one_workload_share_a_read_for_ten_seconds(tmp_path: Path)
     async with serving(server, tmp_path) as kube:
         owners = WorkloadOwners(kube, KINDS, lambda: now[0])
         for _ in range(500):
-            await owners.of("team", reference("Job", "train"))
+            await owners.find_owner("team", reference("Job", "train"))
         assert len(server.asked) == 1
         now[0] = 10.0
-        await owners.of("team", reference("Job", "train"))
+        await owners.find_owner("team", reference("Job", "train"))
     assert len(server.asked) == 2
 
 
@@ -136,8 +136,8 @@ async def test_a_forged_reference_does_not_affect_lookups_of_the_real_workload(t
         owners = WorkloadOwners(kube, KINDS, lambda: 0.0)
         forged = reference("Job", "none", uid="uid-Job-train")
         for _ in range(500):
-            assert isinstance(await owners.of("team", forged), NoWorkload)
+            assert isinstance(await owners.find_owner("team", forged), NoWorkload)
         assert len(server.asked) == 1, "a missing object is not read repeatedly"
-        assert isinstance(await owners.of("team", reference("Job", "train")), ClaimOwner)
-        assert isinstance(await owners.of("elsewhere", reference("Job", "train")), NoWorkload)
-        assert isinstance(await owners.of("team", reference("Job", "train", uid="x" * 100_000)), NoWorkload)
+        assert isinstance(await owners.find_owner("team", reference("Job", "train")), ClaimOwner)
+        assert isinstance(await owners.find_owner("elsewhere", reference("Job", "train")), NoWorkload)
+        assert isinstance(await owners.find_owner("team", reference("Job", "train", uid="x" * 100_000)), NoWorkload)

@@ -26,7 +26,7 @@ def cluster() -> ClusterState:
     for name in ("a", "b"):
         cluster.nodes.upsert(node(name, GPU))
     cluster.groups.upsert(group("gpus", GPU, storage_limit="5k", max_concurrent_nodes=1))
-    cluster.caches.upsert(cache("llama", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("llama", "gpus"))
     return cluster
 
 
@@ -94,11 +94,11 @@ def test_an_agents_report_counts_only_for_its_own_node(cluster: ClusterState) ->
 
 def test_the_snapshots_in_use_follow_from_the_watched_pods(cluster: ClusterState) -> None:
     mine = model_node("a", entry("llama"), entry("llama", "r2"))
-    cluster.users.upsert(pod("one", "a", [("llama", "r2")]))
-    cluster.users.upsert(pod("two", "b", [("llama", "r1")]))
-    cluster.users.upsert(pod("done", "a", [("llama", "r1")], phase="Succeeded"))
+    cluster.model_pods.upsert(pod("one", "a", [("llama", "r2")]))
+    cluster.model_pods.upsert(pod("two", "b", [("llama", "r1")]))
+    cluster.model_pods.upsert(pod("done", "a", [("llama", "r1")], phase="Succeeded"))
     assert cluster.pod_users.in_use("a", mine) == {("llama", "r2")}
-    cluster.users.remove(pod("one", "a").key)
+    cluster.model_pods.remove(pod("one", "a").key)
     assert cluster.pod_users.in_use("a", mine) == frozenset()
 
 
@@ -110,7 +110,7 @@ def test_no_state_remains_of_deleted_nodes(*, node_first: bool) -> None:
         name = f"n{i}"
         cluster.nodes.upsert(node(name))
         cluster.agents.upsert(pod(f"agent-{name}", name))
-        cluster.users.upsert(pod(f"user-{name}", name))
+        cluster.model_pods.upsert(pod(f"user-{name}", name))
         cluster.model_nodes.upsert(model_node(name, entry("llama"), reported=[entry_status("llama")]))
         found = cluster.node(name)
         assert found is not None
@@ -118,7 +118,7 @@ def test_no_state_remains_of_deleted_nodes(*, node_first: bool) -> None:
         assert cluster.statuses.of(found)
         objects = (
             (cluster.agents, pod(f"agent-{name}", name).key),
-            (cluster.users, pod(f"user-{name}", name).key),
+            (cluster.model_pods, pod(f"user-{name}", name).key),
             (cluster.model_nodes, model_node(name).key),
             (cluster.nodes, node(name).key),
         )
@@ -127,7 +127,7 @@ def test_no_state_remains_of_deleted_nodes(*, node_first: bool) -> None:
     kept = (
         cluster.membership._names,
         cluster.statuses._by_entry,
-        cluster.listed._nodes_of_claim,
+        cluster.listed._nodes_of_owner,
         cluster.pod_users._by_node,
         cluster.liveness._away_since,
     )
@@ -149,8 +149,10 @@ def test_a_node_that_replaces_another_of_its_name_has_had_no_agent_for_no_time()
 def test_a_name_that_equals_the_shortened_id_of_another_model_is_a_conflict() -> None:
     cluster = fresh_cluster()
     long = "a-model-with-a-name-that-is-much-too-long-for-a-label"
-    cluster.caches.upsert(cache(long, creation_timestamp="2026-01-01T00:00:00Z"))
-    cluster.caches.upsert(cache(short_id(long), uri=f"hf://org/{long}", creation_timestamp="2026-02-01T00:00:00Z"))
+    cluster.cluster_model_caches.upsert(cache(long, creation_timestamp="2026-01-01T00:00:00Z"))
+    cluster.cluster_model_caches.upsert(
+        cache(short_id(long), uri=f"hf://org/{long}", creation_timestamp="2026-02-01T00:00:00Z")
+    )
     first, second = (
         cluster.models.demands[ModelKey("ClusterModelCache", "", long)],
         cluster.models.demands[ModelKey("ClusterModelCache", "", short_id(long))],
@@ -159,5 +161,5 @@ def test_a_name_that_equals_the_shortened_id_of_another_model_is_a_conflict() ->
     assert cluster.models.conflict(second) is first
     assert cluster.models.conflict(first) is None
     assert "a name that nodes shorten to" in difference(second, first)
-    cluster.caches.remove(cache(long).key)
+    cluster.cluster_model_caches.remove(cache(long).key)
     assert cluster.models.conflict(second) is None

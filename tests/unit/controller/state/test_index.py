@@ -14,7 +14,7 @@ def test_the_index_agrees_with_a_full_search_and_keeps_no_empty_entries(
     index: Index[str, str] = Index()
     has: dict[str, frozenset[str]] = {}
     for name, after in steps:
-        index.move(name, has.get(name, frozenset()), after)
+        index.update(name, has.get(name, frozenset()), after)
         has[name] = after
     for value in "abcd":
         assert set(index.of(value)) == {name for name, after in has.items() if value in after}

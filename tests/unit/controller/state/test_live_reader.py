@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from controller.state.keys import ModelKey
-from controller.state.live_reader import LiveReader, is_object_name, keys_of, object_path
+from controller.state.live_reader import LiveReader, keys_of, object_path
 from shared.api.core import NODES
 from shared.api.kinds import NODE_GROUP
 from shared.api.model_cache_node_group import LEAST_RECENTLY_USED, ModelCacheNodeGroup
 from shared.kube.errors import KubeError, Malformed
-from shared.kube.objects import Object
+from shared.kube.objects import Object, is_object_name
 from shared.kube.transport import Kube
 from tests.builders.api_server import Objects, listed
 from tests.builders.cluster import base_model, cache, cluster_model, group, node
@@ -36,19 +36,19 @@ def put_model(objects: Objects, kind: str, found: Object) -> None:
 
 
 async def test_a_model_that_no_object_names_is_not_wanted(live: LiveReader) -> None:
-    assert await live.wanted("a", [R1]) == frozenset()
+    assert await live.read_wanted("a", [R1]) == frozenset()
 
 
 async def test_the_resolved_and_the_serving_revision_are_wanted(live: LiveReader, objects: Objects) -> None:
     found = cache("m", "gpus", revision="r2")
     serving = msgspec.structs.replace(found.status, serving_revision="r1")
     put_model(objects, "ClusterModelCache", msgspec.structs.replace(found, status=serving))
-    assert await live.wanted("a", [R1, R2, OLD, ("other", "r1")]) == {R1, R2}
+    assert await live.read_wanted("a", [R1, R2, OLD, ("other", "r1")]) == {R1, R2}
 
 
 async def test_any_revision_of_an_unresolved_model_may_be_wanted(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterBaseModel", cluster_model("m", GPU))
-    assert await live.wanted("a", [R1, OLD]) == {R1, OLD}
+    assert await live.read_wanted("a", [R1, OLD]) == {R1, OLD}
 
 
 @pytest.mark.parametrize(
@@ -64,37 +64,37 @@ async def test_models_on_other_nodes_or_claims_or_being_deleted_are_not_wanted(
     live: LiveReader, objects: Objects, found: Object
 ) -> None:
     put_model(objects, "ClusterBaseModel", found)
-    assert await live.wanted("a", [R1]) == frozenset()
+    assert await live.read_wanted("a", [R1]) == frozenset()
 
 
 async def test_the_losing_object_of_a_name_conflict_wants_no_revision(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gpus"))
     later = cluster_model("m", GPU, uri="s3://bucket/x", creation_timestamp="2026-03-01T00:00:00Z", uid="later")
     put_model(objects, "ClusterBaseModel", later)
-    assert await live.wanted("a", [R1, OLD]) == {R1}
+    assert await live.read_wanted("a", [R1, OLD]) == {R1}
 
 
 async def test_a_group_that_is_gone_has_no_nodes(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gone"))
-    assert await live.wanted("a", [R1]) == frozenset()
+    assert await live.read_wanted("a", [R1]) == frozenset()
 
 
 async def test_a_namespaced_model_is_found_by_its_id(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "BaseModel", base_model("team", "m"))
-    assert await live.wanted("a", [("team_m", "r1")]) == {("team_m", "r1")}
+    assert await live.read_wanted("a", [("team_m", "r1")]) == {("team_m", "r1")}
 
 
 async def test_nothing_counts_as_unwanted_if_the_node_is_unknown_or_a_read_fails(
     live: LiveReader, objects: Objects
 ) -> None:
-    assert await live.wanted("gone", [R1]) == {R1}
+    assert await live.read_wanted("gone", [R1]) == {R1}
     path = object_path(ModelKey("ClusterModelCache", "", "m"))
     objects.objects[path] = {"metadata": {"name": "m"}, "spec": {"storageUri": 5}}
     with pytest.raises(Malformed):
-        await live.wanted("a", [R1])
+        await live.read_wanted("a", [R1])
     objects.down = True
     with pytest.raises(KubeError):
-        await live.wanted("a", [R1])
+        await live.read_wanted("a", [R1])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_nothing_counts_as_unwanted_if_the_node_is_unknown_or_a_read_fails
 async def test_an_invalid_id_from_an_agent_never_reaches_a_request_path(
     live: LiveReader, objects: Objects, identity: str
 ) -> None:
-    assert await live.wanted("a", [(identity, "r1")]) == frozenset()
+    assert await live.read_wanted("a", [(identity, "r1")]) == frozenset()
     assert objects.asked == [f"GET {NODES}/a"]
 
 
@@ -127,20 +127,20 @@ async def test_an_unpinned_model_may_be_evicted_only_if_all_groups_of_the_node_a
 ) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gpus"))
     allow(objects, LRU, group("others", {"pool": "cpu"}))
-    assert await live.protected("a", [R1]) == frozenset()
+    assert await live.read_protected("a", [R1]) == frozenset()
     allow(objects, LRU, group("all", {}))
-    assert await live.protected("a", [R1]) == {R1}
+    assert await live.read_protected("a", [R1]) == {R1}
     allow(objects)
-    assert await live.protected("a", [R1]) == {R1}
+    assert await live.read_protected("a", [R1]) == {R1}
 
 
 async def test_a_pinned_model_is_protected_from_eviction(live: LiveReader, objects: Objects) -> None:
     put_model(objects, "ClusterModelCache", cache("m", "gpus", annotations={"larder.dev/pin": "true"}))
     put_model(objects, "ClusterModelCache", cache("other", "gpus"))
     allow(objects, LRU)
-    assert await live.protected("a", [R1, ("other", "r1")]) == {R1}
+    assert await live.read_protected("a", [R1, ("other", "r1")]) == {R1}
 
 
 async def test_everything_is_protected_on_an_unknown_node(live: LiveReader, objects: Objects) -> None:
     allow(objects, LRU)
-    assert await live.protected("gone", [R1]) == {R1}
+    assert await live.read_protected("gone", [R1]) == {R1}

@@ -12,12 +12,12 @@ def test_services_appear_and_disappear_with_the_ownership_of_their_kind() -> Non
     cluster = fresh_cluster()
     woken = WokenKeys(cluster)
     sink: ManagedSink[InferenceService] = ManagedSink(
-        INFERENCE_SERVICE.kind, cluster.ownership, cluster.services, lambda *_: None
+        INFERENCE_SERVICE.kind, cluster.ownership, cluster.inference_services, lambda *_: None
     )
     sink.upsert(service(metadata={"annotations": {"larder.dev/managed": "true"}, "resource_version": "1"}))
     assert woken.take() == {ServiceKey("team", "svc")}
     cluster.ownership.set_foreign(INFERENCE_SERVICE.kind, foreign=True)
-    assert list(cluster.services) == []
+    assert list(cluster.inference_services) == []
     woken.take()
     cluster.ownership.set_foreign(INFERENCE_SERVICE.kind, foreign=False)
     assert woken.take() == {ServiceKey("team", "svc")}

@@ -11,8 +11,8 @@ from controller.manager.actions import Requeue
 from controller.provisioning.exclusive_names import name_taken
 from controller.trainingjobs.decide import (
     LOOK_AGAIN_S,
-    MOST_QUEUED,
-    MOST_REPLACED,
+    MAX_QUEUED,
+    MAX_REPLACED,
     PODS_AT_ONCE,
     Action,
     CreatePods,
@@ -25,7 +25,7 @@ from controller.trainingjobs.decide import (
     decide,
 )
 from controller.trainingjobs.keys import ReplicaClaimKey
-from controller.trainingjobs.replicas import JobReplica
+from controller.trainingjobs.objects import JobReplica
 from controller.trainingjobs.report import status_of
 from controller.trainingjobs.training_pod import TrainingPod
 from controller.trainingjobs.view import QueueState
@@ -123,12 +123,12 @@ def test_a_large_job_is_created_in_parts_so_that_others_are_served_in_between() 
 
 
 def test_only_the_next_claims_of_each_role_of_a_large_job_are_queued() -> None:
-    found = Observed(training_job(Server=replica_spec(MOST_QUEUED + 9), Worker=replica_spec(MOST_QUEUED + 9)))
+    found = Observed(training_job(Server=replica_spec(MAX_QUEUED + 9), Worker=replica_spec(MAX_QUEUED + 9)))
     wanted = [action.replica for action in only(decide(found.view(), NOW), ProvisionClaims)]
-    assert wanted == [JobReplica(role, n) for role in ("Server", "Worker") for n in range(MOST_QUEUED)]
+    assert wanted == [JobReplica(role, n) for role in ("Server", "Worker") for n in range(MAX_QUEUED)]
     made = (claim(f"data-tj-worker-{n}") for n in range(5))
     wanted = [action.replica for action in only(decide(found.view(*made), NOW), ProvisionClaims)]
-    assert wanted[-1] == JobReplica("Worker", MOST_QUEUED + 4), "others follow as claims are created"
+    assert wanted[-1] == JobReplica("Worker", MAX_QUEUED + 4), "others follow as claims are created"
 
 
 def test_a_job_whose_claims_found_no_place_in_the_queue_is_requeued() -> None:
@@ -189,7 +189,7 @@ def test_failed_pods_are_counted_up_to_the_limit_of_the_status() -> None:
     found = Observed(training_job(Worker=replica_spec(150, restart_policy="Always", claims=False)))
     view = found.view(*(pod(f"tj-worker-{n}", "Failed", code=1) for n in range(150)))
     (write,) = only(decide(view, NOW), WriteJobStatus)
-    assert len(write.replace) == MOST_REPLACED
+    assert len(write.replace) == MAX_REPLACED
 
 
 def test_a_pod_being_deleted_is_neither_counted_as_failed_nor_replaced() -> None:

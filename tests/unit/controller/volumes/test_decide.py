@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.manager.actions import DeleteClaim, Requeue, Withdraw
-from controller.placement.volume_names import SnapshotVolume
+from controller.placement.volume_names import SnapshotKey
 from controller.provisioning.creation_failure import CreationFailure
 from controller.volumes.decide import (
     DELAYED,
@@ -41,7 +41,7 @@ from shared.api.core import (
 from shared.kube.objects import Meta
 
 KEY = VolumeKey("team", "llama")
-MANIFEST = VolumeManifest("team", "llama", "llama-team", SnapshotVolume("llama", "r"), 5, "/var/lib/larder")
+MANIFEST = VolumeManifest("team", "llama", "llama-team", SnapshotKey("llama", "r"), 5, "/var/lib/larder")
 POD = Pod(metadata=Meta(name="p", namespace="team", uid="pod"))
 USED = VolumeView(KEY, users=(POD,), manifest=MANIFEST)
 UNUSED = VolumeView(KEY, live_users=False, unused_s=UNUSED_S)
@@ -81,7 +81,7 @@ def test_only_a_claim_named_after_its_model_has_another_name_to_fall_back_on() -
     advice = "delete claim llama if nobody needs its data"
     for manifest, phrase in (
         (MANIFEST, f"{advice}, or delete the pod: its successor gets another name"),
-        (replace(MANIFEST, wanted=SnapshotVolume("other", "r")), advice),
+        (replace(MANIFEST, wanted=SnapshotKey("other", "r")), advice),
         (None, advice),
     ):
         _, report, _ = decide(replace(USED, claim=claim(), manifest=manifest))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controller.placement.volume_names import (
     CLAIMS_ANNOTATION,
-    SnapshotVolume,
+    SnapshotKey,
     hashed_name,
     read_claims,
     volume_names,
@@ -19,7 +19,7 @@ from controller.placement.volume_names import (
 from controller.volumes.objects import VolumeManifest, VolumeTemplate
 from shared.names import snapshot_label
 
-WANTED = SnapshotVolume("llama", "c0ffee")
+WANTED = SnapshotKey("llama", "c0ffee")
 MANIFEST = VolumeManifest("team", "llama", "llama-team", WANTED, 5_000, "/var/lib/larder")
 
 
@@ -94,7 +94,7 @@ NAMES = st.from_regex(r"[a-z]([-a-z.]{0,250}[a-z])?", fullmatch=True)
 
 @given(NAMES, NAMES)
 def test_generated_names_are_valid_object_names(name: str, namespace: str) -> None:
-    wanted = SnapshotVolume(name, "r")
+    wanted = SnapshotKey(name, "r")
     for made in (
         hashed_name(wanted),
         waiting_name(wanted),
@@ -107,7 +107,7 @@ def test_generated_names_are_valid_object_names(name: str, namespace: str) -> No
 
 def test_names_stay_different_after_shortening() -> None:
     long = "m" * 250
-    one, other = SnapshotVolume(f"{long}a", "r"), SnapshotVolume(f"{long}b", "r")
+    one, other = SnapshotKey(f"{long}a", "r"), SnapshotKey(f"{long}b", "r")
     assert len({hashed_name(one), hashed_name(other), waiting_name(one), waiting_name(other)}) == 4
     assert volume_names("ns", f"{long}a")[0] != volume_names("ns", f"{long}b")[0]
     assert volume_names("c", "a-b")[0] == volume_names("b-c", "a")[0]  # the reason for the second name
@@ -136,5 +136,5 @@ def test_an_invalid_claims_annotation_is_ignored(text: str) -> None:
 
 
 def test_claims_are_read_as_they_were_written() -> None:
-    claims = {"a": SnapshotVolume("x", "1"), "b": SnapshotVolume("team_y", "2")}
+    claims = {"a": SnapshotKey("x", "1"), "b": SnapshotKey("team_y", "2")}
     assert read_claims({CLAIMS_ANNOTATION: write_claims(claims)}) == claims

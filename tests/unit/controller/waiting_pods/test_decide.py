@@ -114,7 +114,7 @@ def test_a_node_whose_agent_is_about_to_start_is_no_reason_for_a_warning() -> No
 
 def test_only_a_visible_step_of_the_download_causes_an_event() -> None:
     def news(**missing: Any) -> str:
-        return notified(decide(view(bound(missing=replace(MISSING, **missing)))))[0].news
+        return notified(decide(view(bound(missing=replace(MISSING, **missing)))))[0].state_key
 
     assert news() == news(done_bytes=MISSING.done_bytes + 2**20)
     assert len({news(), news(done_bytes=6 * 2**30), news(phase="Waiting")}) == 3

@@ -30,7 +30,7 @@ def cluster() -> ClusterState:
     cluster = fresh_cluster()
     cluster.groups.upsert(group("gpus", POOL))
     cluster.nodes.upsert(node("a", POOL))
-    cluster.caches.upsert(cache("m", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("m", "gpus"))
     return cluster
 
 
@@ -51,14 +51,14 @@ async def only(observer: WaitingPodsObserver) -> WaitingPod:
 
 async def view(observer: WaitingPodsObserver, *pods: Pod) -> WaitingView:
     for pod in pods:
-        observer.cluster.users.upsert(pod)
+        observer.cluster.model_pods.upsert(pod)
     return await observer.view(KEY)
 
 
 async def test_a_gated_pod_fits_once_a_node_that_it_may_run_on_has_all_its_models(
     observer: WaitingPodsObserver, cluster: ClusterState
 ) -> None:
-    cluster.users.upsert(waiting_pod(gated=True, selector={"zone": "1"}, models="m@r1,n@r2"))
+    cluster.model_pods.upsert(waiting_pod(gated=True, selector={"zone": "1"}, models="m@r1,n@r2"))
     assert not (await only(observer)).fits
     cluster.nodes.upsert(node("a", POOL | FILES | {"zone": "1"}))
     assert not (await only(observer)).fits
@@ -73,7 +73,7 @@ async def test_a_gated_pod_fits_once_a_node_that_it_may_run_on_has_all_its_model
 async def test_the_required_affinity_of_a_pod_is_honoured(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
     term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["2"]}]}
     affinity = Affinity(node_affinity={"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}})
-    cluster.users.upsert(waiting_pod(gated=True, affinity=affinity))
+    cluster.model_pods.upsert(waiting_pod(gated=True, affinity=affinity))
     cluster.nodes.upsert(node("a", POOL | FILES | {"zone": "1"}))
     assert not (await only(observer)).fits
     cluster.nodes.upsert(node("a", POOL | FILES | {"zone": "2"}))
@@ -86,7 +86,7 @@ async def test_requirements_too_long_to_check_are_left_to_the_scheduler(
     term = {"matchExpressions": [{"key": "never", "operator": "Exists"}]}
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term] * 20_000}}
     selector = {f"never-{i}": "true" for i in range(20_000)}
-    cluster.users.upsert(waiting_pod(gated=True, selector=selector, affinity=Affinity(node_affinity=affinity)))
+    cluster.model_pods.upsert(waiting_pod(gated=True, selector=selector, affinity=Affinity(node_affinity=affinity)))
     cluster.nodes.upsert(node("a", POOL | FILES))
     found = await only(observer)
     assert found.fits
@@ -98,8 +98,8 @@ async def test_a_few_of_many_pods_are_checked_in_each_run_and_all_in_the_end(
 ) -> None:
     cluster.nodes.upsert(node("a", POOL | FILES))
     for i in range(250):
-        cluster.users.upsert(waiting_pod(f"p{i:03}", gated=True, selector={"never": str(i)}))
-    cluster.users.upsert(waiting_pod("q", gated=True))
+        cluster.model_pods.upsert(waiting_pod(f"p{i:03}", gated=True, selector={"never": str(i)}))
+    cluster.model_pods.upsert(waiting_pod("q", gated=True))
     found = list[str]()
     for _ in range(3):
         seen = await observer.view(KEY)
@@ -114,9 +114,9 @@ async def test_the_more_nodes_have_the_files_the_fewer_pods_are_checked_in_a_run
     for i in range(400):
         cluster.nodes.upsert(node(f"n{i}", POOL | FILES))
     for i in range(50):
-        cluster.users.upsert(waiting_pod(f"p{i:03}", gated=True, selector={"never": str(i)}))
+        cluster.model_pods.upsert(waiting_pod(f"p{i:03}", gated=True, selector={"never": str(i)}))
     assert not (await observer.view(KEY)).undecided
-    cluster.users.upsert(waiting_pod("q", gated=True))
+    cluster.model_pods.upsert(waiting_pod("q", gated=True))
     assert (await observer.view(KEY)).undecided
     assert [w.pod.metadata.name for w in (await observer.view(KEY)).pods if w.fits] == ["q"]
 
@@ -126,7 +126,7 @@ async def test_a_thousand_pods_of_one_workload_need_a_single_check(
 ) -> None:
     cluster.nodes.upsert(node("a", POOL | FILES))
     for i in range(1000):
-        cluster.users.upsert(waiting_pod(f"p{i}", gated=True))
+        cluster.model_pods.upsert(waiting_pod(f"p{i}", gated=True))
     seen = await observer.view(KEY)
     assert (sum(w.fits for w in seen.pods), seen.undecided) == (1000, False)
 
@@ -134,7 +134,7 @@ async def test_a_thousand_pods_of_one_workload_need_a_single_check(
 async def test_a_pod_on_a_node_lacks_the_files_until_the_node_has_them(
     observer: WaitingPodsObserver, cluster: ClusterState, progress: ProgressTracker
 ) -> None:
-    cluster.users.upsert(waiting_pod("p", "a", placement="preferred", on_missing="fail"))
+    cluster.model_pods.upsert(waiting_pod("p", "a", placement="preferred", on_missing="fail"))
     found = await only(observer)
     assert (found.missing, found.placement, found.fails) == (MissingFiles("a"), "preferred", True)
     cluster.model_nodes.upsert(model_node("a", entry("m", size=100), reported=[entry_status("m", "Downloading")]))
@@ -152,13 +152,13 @@ async def test_a_pod_on_a_node_lacks_the_files_until_the_node_has_them(
 
 
 async def test_the_labels_count_even_if_the_status_lags(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
-    cluster.users.upsert(waiting_pod("p", "a"))
+    cluster.model_pods.upsert(waiting_pod("p", "a"))
     cluster.nodes.upsert(node("a", POOL | FILES))
     assert (await only(observer)).missing is None
 
 
 async def test_a_deleted_or_unready_node_is_reported(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
-    cluster.users.upsert(waiting_pod("p", "a"))
+    cluster.model_pods.upsert(waiting_pod("p", "a"))
     cluster.nodes.upsert(node("a", POOL, ready=False))
     assert (await only(observer)).missing == MissingFiles("a", node_ready=False)
     cluster.nodes.remove(node("a").key)
@@ -172,7 +172,7 @@ async def test_a_node_that_will_not_get_the_files_is_reported_with_the_reason(
         missing = (await only(observer)).missing
         return missing.obstacle if missing else ""
 
-    cluster.users.upsert(waiting_pod("p", "a"))
+    cluster.model_pods.upsert(waiting_pod("p", "a"))
     assert await obstacle() == ""  # about to be listed
     cluster.unplaced.set("a", {KEY.snapshot: "too many models"})
     assert await obstacle() == "too many models"
@@ -180,7 +180,7 @@ async def test_a_node_that_will_not_get_the_files_is_reported_with_the_reason(
     cluster.nodes.upsert(node("a", {"pool": "cpu"}))
     assert "does not select this node" in await obstacle()
     cluster.nodes.upsert(node("a", POOL))
-    cluster.caches.upsert(cache("m", "gpus", revision="r2"))
+    cluster.cluster_model_caches.upsert(cache("m", "gpus", revision="r2"))
     assert "no other node gets this revision" in await obstacle()
     cluster.model_nodes.upsert(model_node("b", entry("m", manifest="d" * 64)))
     assert await obstacle() == ""
@@ -191,20 +191,20 @@ async def test_the_view_shows_whether_a_revision_can_still_arrive(
 ) -> None:
     seen = await view(observer, waiting_pod())
     assert (seen.declared, seen.obtainable, seen.on_some_node, seen.serving) == (True, True, False, "r1")
-    cluster.caches.upsert(cache("m", "gpus", revision="r2"))
+    cluster.cluster_model_caches.upsert(cache("m", "gpus", revision="r2"))
     seen = await view(observer)
     assert (seen.declared, seen.obtainable, seen.serving) == (True, False, "r2")
     cluster.nodes.upsert(node("a", POOL | FILES))
     seen = await view(observer)
     assert (seen.obtainable, seen.on_some_node) == (True, True)
-    cluster.caches.upsert(cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"))
+    cluster.cluster_model_caches.upsert(cache("m", "gpus", deletion_timestamp="2026-01-01T00:00:00Z"))
     assert not (await view(observer)).declared
 
 
 async def test_pods_are_listed_in_order_of_creation(observer: WaitingPodsObserver, cluster: ClusterState) -> None:
     for name, created in (("new", "2026-01-02T00:00:00Z"), ("old", "2026-01-01T00:00:00Z")):
         fields: dict[str, Any] = {"creation_timestamp": created, "annotations": {"larder.dev/models": "m@r1"}}
-        cluster.users.upsert(Pod(metadata=meta(name, namespace="ns", **fields)))
+        cluster.model_pods.upsert(Pod(metadata=meta(name, namespace="ns", **fields)))
     seen = await observer.view(KEY, {"uid-old"})
     assert [(w.pod.metadata.name, w.notified) for w in seen.pods] == [("old", True), ("new", False)]
 
@@ -213,7 +213,7 @@ async def test_it_is_known_how_long_the_node_of_a_waiting_pod_has_had_no_agent()
     now_s = [0.0]
     cluster = fresh_cluster(lambda: now_s[0])
     cluster.nodes.upsert(node("a", POOL))
-    cluster.users.upsert(waiting_pod(node_name="a"))
+    cluster.model_pods.upsert(waiting_pod(node_name="a"))
     observer = WaitingPodsObserver(cluster, ProgressTracker(lambda: 0.0, lambda *_: None))
     assert (await only(observer)).missing == MissingFiles("a")
     now_s[0] = 300.0

@@ -54,10 +54,10 @@ async def test_a_webhook_that_fails_for_one_pod_keeps_no_other_behind_its_gate(
 ) -> None:
     cluster = fresh_cluster()
     cluster.groups.upsert(group("gpus", POOL))
-    cluster.caches.upsert(cache("m", "gpus"))
+    cluster.cluster_model_caches.upsert(cache("m", "gpus"))
     cluster.nodes.upsert(node("a", POOL | FILES))
     for name in ("guarded", "other"):  # the older of pods created in the same second is the first by name
-        cluster.users.upsert(waiting_pod(name, gated=True))
+        cluster.model_pods.upsert(waiting_pod(name, gated=True))
 
     def now() -> datetime:
         return datetime.now(UTC)

@@ -9,7 +9,7 @@ from controller.metadata.fill import written_fields
 from shared.api.base_model import BaseModel, BaseModelSpec
 from shared.api.core import PersistentVolumeClaim, Pod
 from shared.api.model_cache import ModelCache
-from shared.kube.objects import MOST_ENTRIES, Object
+from shared.kube.objects import MAX_ENTRIES, Object
 
 URI = {"storageUri": "hf://org/llama"}
 KINDS: list[tuple[type[Object], Any]] = [
@@ -24,7 +24,7 @@ def test_thousands_of_labels_or_annotations_are_not_kept(kind: type[Object], spe
         metadata = {"name": "a", "namespace": "team", part: {f"k{n}": "" for n in range(count)}}
         return len(getattr(msgspec.convert({"metadata": metadata, "spec": spec}, kind).metadata, part))
 
-    assert (kept(MOST_ENTRIES), kept(MOST_ENTRIES + 1)) == (MOST_ENTRIES, 0)
+    assert (kept(MAX_ENTRIES), kept(MAX_ENTRIES + 1)) == (MAX_ENTRIES, 0)
 
 
 @pytest.mark.parametrize(("kind", "spec"), KINDS)

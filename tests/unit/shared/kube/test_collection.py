@@ -14,7 +14,7 @@ from tests.builders.api_server import connected
 
 PATH = "/api/v1/pods"
 LARGEST_BYTES = 1_500_000  # what etcd stores in one object
-MOST_BYTES = 100_000_000  # several lists run at the same time, in a container with 1 GiB
+MAX_BYTES = 100_000_000  # several lists run at the same time, in a container with 1 GiB
 
 
 class Pages:
@@ -43,7 +43,7 @@ async def test_a_page_of_the_largest_objects_fits_into_memory(collection: Pages,
     async with connected(collection.answer, tmp_path) as kube:
         assert [found.metadata.name for found in await list_objects(kube, PATH, Object)] == ["a", "b"]
     assert len(collection.limits) == 2
-    assert max(collection.limits) * LARGEST_BYTES < MOST_BYTES
+    assert max(collection.limits) * LARGEST_BYTES < MAX_BYTES
 
 
 async def test_a_reflector_reads_pages_of_the_same_size(collection: Pages, tmp_path: Path) -> None:
@@ -55,4 +55,4 @@ async def test_a_reflector_reads_pages_of_the_same_size(collection: Pages, tmp_p
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert len(cache) == 2
-    assert max(collection.limits) * LARGEST_BYTES < MOST_BYTES
+    assert max(collection.limits) * LARGEST_BYTES < MAX_BYTES

@@ -41,9 +41,11 @@ async def test_a_namespaces_own_model_takes_precedence_over_a_cluster_model(
 
 
 async def test_caches_are_described_with_their_serving_revision(catalog: StateCatalog, cluster: ClusterState) -> None:
-    cluster.caches.upsert(cache("m", "g"))
-    cluster.caches.upsert(cache("new", "g", revision=""))
-    reported = {model.name: (model.serving_revision, model.uri, model.groups) for model in catalog.caches()}
+    cluster.cluster_model_caches.upsert(cache("m", "g"))
+    cluster.cluster_model_caches.upsert(cache("new", "g", revision=""))
+    reported = {
+        model.name: (model.serving_revision, model.uri, model.groups) for model in catalog.cluster_model_caches()
+    }
     assert reported == {"m": ("r1", "hf://org/m@main", ("g",)), "new": ("", "hf://org/new@main", ("g",))}
 
 
@@ -59,7 +61,7 @@ async def test_the_reason_why_pods_cannot_use_a_model_is_described(
 ) -> None:
     cluster.cluster_base_models.upsert(cluster_model("bad", {}, uri="ftp://x/y"))
     assert found(catalog.base_model("", "bad")).reason == "InvalidURI"
-    cluster.caches.upsert(cache("m", "g"))
+    cluster.cluster_model_caches.upsert(cache("m", "g"))
     later = cluster_model("m", {}, uri="s3://bucket/x", creation_timestamp="2026-05-01T00:00:00Z", uid="later")
     cluster.cluster_base_models.upsert(later)
     assert found(catalog.base_model("", "m")).reason == "NameConflict"
@@ -137,10 +139,10 @@ async def test_one_pod_binds_an_unbound_claim_and_others_wait_until_it_is_read(
     status = msgspec.structs.replace(model.status, source="pvc://ns/claim/dir", conditions=conditions)
     cluster.cluster_base_models.upsert(msgspec.structs.replace(model, status=status))
     labels = {uses_label("m"): "true"}
-    cluster.users.upsert(pod("elsewhere", "n", labels=labels, namespace="other"))
-    cluster.users.upsert(pod("done", "n", phase="Succeeded", labels=labels))
+    cluster.model_pods.upsert(pod("elsewhere", "n", labels=labels, namespace="other"))
+    cluster.model_pods.upsert(pod("done", "n", phase="Succeeded", labels=labels))
     assert found(catalog.base_model("ns", "m")).reason == ""
-    cluster.users.upsert(pod("first", "", phase="Pending", labels=labels))
+    cluster.model_pods.upsert(pod("first", "", phase="Pending", labels=labels))
     assert bool(found(catalog.base_model("ns", "m")).reason) is kept_away
     if kept_away:
         assert found(catalog.base_model("ns", "m")).message.startswith("pod first binds PVC claim")
@@ -185,7 +187,7 @@ async def test_the_description_of_a_model_cache_is_reused_until_it_changes(
 async def test_a_namespace_sees_the_names_of_its_own_models_and_of_shared_ones(
     catalog: StateCatalog, cluster: ClusterState
 ) -> None:
-    cluster.caches.upsert(cache("shared", "g"))
+    cluster.cluster_model_caches.upsert(cache("shared", "g"))
     cluster.base_models.upsert(base_model("team", "own"))
     cluster.base_models.upsert(base_model("other", "secret"))
     cluster.model_caches.upsert(model_cache())

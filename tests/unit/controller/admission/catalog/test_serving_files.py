@@ -35,8 +35,8 @@ async def test_paths_of_a_snapshot_are_known_once_its_list_was_read(
     digest = keep_list(objects, "a/config.json", "b")
     cached = cache("m", "g")
     status = msgspec.structs.replace(cached.status, manifest_digest=digest)
-    cluster.caches.upsert(msgspec.structs.replace(cached, status=status))
-    (model,) = catalog.caches()
+    cluster.cluster_model_caches.upsert(msgspec.structs.replace(cached, status=status))
+    (model,) = catalog.cluster_model_caches()
     assert catalog.kind_of_path(model, "a") is None
     await asyncio.gather(catalog.read_files(model), catalog.read_files(model))
     kinds = {path: catalog.kind_of_path(model, path) for path in ("a", "a/config.json", "b", "c", "a/conf")}
@@ -51,8 +51,8 @@ async def test_an_archive_does_not_count_as_a_path_of_the_snapshot(
     digest = keep_list(objects, "config.json", archives=("weights",))
     cached = cache("m", "g")
     status = msgspec.structs.replace(cached.status, manifest_digest=digest)
-    cluster.caches.upsert(msgspec.structs.replace(cached, status=status))
-    (model,) = catalog.caches()
+    cluster.cluster_model_caches.upsert(msgspec.structs.replace(cached, status=status))
+    (model,) = catalog.cluster_model_caches()
     await catalog.read_files(model)
     kinds = {path: catalog.kind_of_path(model, path) for path in ("config.json", "weights")}
     assert kinds == {"config.json": "file", "weights": "absent"}
@@ -64,8 +64,8 @@ async def test_paths_of_the_serving_revision_are_read_from_the_list_that_nodes_h
     serving = keep_list(objects, "old.bin")
     cached = cache("m", "g")
     status = msgspec.structs.replace(cached.status, resolved_revision="r2", manifest_digest="0" * 64)
-    cluster.caches.upsert(msgspec.structs.replace(cached, status=status))
-    (model,) = catalog.caches()
+    cluster.cluster_model_caches.upsert(msgspec.structs.replace(cached, status=status))
+    (model,) = catalog.cluster_model_caches()
     assert model.serving_revision == "r1"
     await catalog.read_files(model)
     assert catalog.kind_of_path(model, "old.bin") is None
@@ -75,8 +75,8 @@ async def test_paths_of_the_serving_revision_are_read_from_the_list_that_nodes_h
 
 
 async def test_paths_are_unknown_if_the_list_cannot_be_read(catalog: StateCatalog, cluster: ClusterState) -> None:
-    cluster.caches.upsert(cache("m", "g"))
-    (model,) = catalog.caches()
+    cluster.cluster_model_caches.upsert(cache("m", "g"))
+    (model,) = catalog.cluster_model_caches()
     await catalog.read_files(model)
     assert catalog.kind_of_path(model, "a") is None
 
@@ -101,8 +101,8 @@ async def test_a_bounded_number_of_lists_is_kept(
         cached = cache(f"m{number}", "g")
         digest = keep_list(objects, f"file-{number}")
         status = msgspec.structs.replace(cached.status, manifest_digest=digest)
-        cluster.caches.upsert(msgspec.structs.replace(cached, status=status))
-    models = {model.name: model for model in catalog.caches()}
+        cluster.cluster_model_caches.upsert(msgspec.structs.replace(cached, status=status))
+    models = {model.name: model for model in catalog.cluster_model_caches()}
     for model in models.values():
         await catalog.read_files(model)
     known = [name for name, model in models.items() if catalog.kind_of_path(model, "x") is not None]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.admission.catalog.state_catalog import StateCatalog
-from controller.placement.volume_names import MODEL_ANNOTATION, VOLUME_LABEL, SnapshotVolume, hashed_name, volume_names
+from controller.placement.volume_names import MODEL_ANNOTATION, VOLUME_LABEL, SnapshotKey, hashed_name, volume_names
 from controller.state.cluster_state import ClusterState
 from shared.api.core import ClaimSpec, PersistentVolumeClaim
 from shared.api.kinds import NODE_GROUP
@@ -42,9 +42,9 @@ async def test_a_node_lacks_space_only_if_it_reports_so_for_the_serving_revision
     catalog: StateCatalog,
     cluster: ClusterState,
 ) -> None:
-    cluster.caches.upsert(cache("m", "g"))
+    cluster.cluster_model_caches.upsert(cache("m", "g"))
     cluster.model_nodes.upsert(model_node("a", entry("m"), reported=[reported]))
-    (model,) = catalog.caches()
+    (model,) = catalog.cluster_model_caches()
     assert model.serving_revision == "r1"
     assert catalog.lacks_space(model, "a") is full
     assert not catalog.lacks_space(model, "b")
@@ -69,9 +69,9 @@ async def test_groups_missing_from_the_cache_are_read_live_by_name(
 async def test_a_review_lists_no_pods(catalog: StateCatalog, cluster: ClusterState, objects: Objects) -> None:
     objects.down = True
     labels = {USER_LABEL: "true", uses_label("m"): "true"}
-    cluster.users.upsert(pod("b", "n", [("m", "r1")], labels=labels))
-    cluster.users.upsert(pod("done", "n", [("m", "r1")], labels=labels, phase="Succeeded"))
-    cluster.users.upsert(pod("labelled-by-hand", "n", labels=labels))
+    cluster.model_pods.upsert(pod("b", "n", [("m", "r1")], labels=labels))
+    cluster.model_pods.upsert(pod("done", "n", [("m", "r1")], labels=labels, phase="Succeeded"))
+    cluster.model_pods.upsert(pod("labelled-by-hand", "n", labels=labels))
     assert catalog.users_of("ClusterBaseModel", "", "m") == ["ns/b"]
     assert catalog.users_of("BaseModel", "ns", "m") == []
 
@@ -80,8 +80,10 @@ async def test_pods_of_an_older_model_with_the_same_id_do_not_use_the_younger(
     catalog: StateCatalog, cluster: ClusterState
 ) -> None:
     cluster.cluster_base_models.upsert(cluster_model("m", {}))
-    cluster.caches.upsert(cache("m", "g", uri="s3://other/files", uid="y", creation_timestamp="2027-01-01T00:00:00Z"))
-    cluster.users.upsert(pod("p", "n", [("m", "r1")], labels={USER_LABEL: "true", uses_label("m"): "true"}))
+    cluster.cluster_model_caches.upsert(
+        cache("m", "g", uri="s3://other/files", uid="y", creation_timestamp="2027-01-01T00:00:00Z")
+    )
+    cluster.model_pods.upsert(pod("p", "n", [("m", "r1")], labels={USER_LABEL: "true", uses_label("m"): "true"}))
     assert catalog.users_of("ClusterBaseModel", "", "m") == ["ns/p"]
     assert catalog.users_of("ClusterModelCache", "", "m") == []
 
@@ -122,7 +124,7 @@ async def test_a_claim_has_the_name_of_its_model_unless_another_claim_has_it(
     catalog: StateCatalog,
     cluster: ClusterState,
 ) -> None:
-    wanted = SnapshotVolume("m", "r1")
+    wanted = SnapshotKey("m", "r1")
     assert catalog.claim_name("team", wanted, "r1") == "m"
     assert catalog.claim_name("team", wanted, "r2") == hashed_name(wanted), "new pods get another revision"
     spec = ClaimSpec(volume_name=volume_names("team", "m")[0])

@@ -11,7 +11,7 @@ from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import AdmissionRefused
 from controller.admission.injectable_model import InjectableModel
 from controller.admission.model_injector.inject_model_claims import inject_model_claims
-from controller.admission.pods.mutate_pod import pod_changes
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from shared.json_object import Json
 

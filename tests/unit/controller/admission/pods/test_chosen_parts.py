@@ -4,7 +4,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import InUse, ModelNotFound, MountConflict
-from controller.admission.pods.mutate_pod import pod_changes
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.rules.check_deletion import check_delete_model
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Rewrite, base_model_pod

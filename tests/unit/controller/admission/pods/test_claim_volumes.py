@@ -7,12 +7,12 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import MountConflict
-from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import MOUNT
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from controller.placement.volume_names import (
     CLAIMS_ANNOTATION,
-    SnapshotVolume,
+    SnapshotKey,
     hashed_name,
     read_claims,
 )
@@ -52,21 +52,21 @@ def test_a_kserve_pod_mounts_the_part_of_the_cache_that_it_asked_for(catalog: Me
 
 def test_the_claim_of_a_later_revision_has_a_hash_in_its_name(catalog: MemoryCatalog) -> None:
     claim = claim_of(admit(kserve_pod("p", "s3://bucket/m/sub"), catalog), "kserve-pvc-source")["claimName"]
-    assert claim == hashed_name(SnapshotVolume("long", "r2"))
+    assert claim == hashed_name(SnapshotKey("long", "r2"))
     assert claim.startswith("long-")
-    assert claim != hashed_name(SnapshotVolume("long", "r3"))
+    assert claim != hashed_name(SnapshotKey("long", "r3"))
 
 
 def test_the_claim_of_a_namespaced_model_has_a_hashed_name(catalog: MemoryCatalog) -> None:
     claim = claim_of(admit(base_model_pod("p", "llama"), catalog, "team"), "larder-model")["claimName"]
-    assert claim == hashed_name(SnapshotVolume("team_llama", "beef"))
+    assert claim == hashed_name(SnapshotKey("team_llama", "beef"))
     assert claim.startswith("llama-")
 
 
 def test_a_claim_gets_a_hashed_name_if_a_tenants_claim_has_the_models_name(catalog: MemoryCatalog) -> None:
     catalog.claims["default", "llama"] = "a claim of the tenant's own"
     claim = claim_of(admit(base_model_pod("p", "llama"), catalog), "larder-model")["claimName"]
-    assert claim == hashed_name(SnapshotVolume("llama", "c0ffee"))
+    assert claim == hashed_name(SnapshotKey("llama", "c0ffee"))
 
 
 def test_a_pod_that_requests_a_host_path_mounts_the_host_path(catalog: MemoryCatalog) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import InvalidRequest
-from controller.admission.pods.mutate_pod import pod_changes
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from shared.devices.annotation import ANNOTATION, MAX_REQUEST_BYTES
 from shared.devices.scheduler import DEVICES_RESOURCE, SCHEDULER_NAME

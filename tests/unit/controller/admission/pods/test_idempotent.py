@@ -12,7 +12,6 @@ from controller.admission.catalog.port import CatalogModel, CatalogNode
 from controller.admission.errors import AdmissionRefused
 from controller.admission.paths import reaches
 from controller.admission.pods.containers import containers_of, mounts_of
-from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.place_pod import preferences_of
 from controller.admission.pods.pod_annotations import (
     BASE_MODEL,
@@ -31,9 +30,10 @@ from controller.admission.pods.pod_annotations import (
     has_keys,
     read_models,
 )
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings, Mount
 from controller.placement.pod_placement import MODEL_GATE, PLACEMENT_ANNOTATION, Placement
-from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotVolume
+from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotKey
 from rig.pods import initializer
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.kube.objects import Meta
@@ -109,7 +109,7 @@ TERM = st.fixed_dictionaries(
         "matchFields": st.just([{"key": "metadata.name", "operator": "In", "values": ["n"]}]),
     },
 )
-PREFERENCE = st.sampled_from([*preferences_of(SnapshotVolume("llama", "r")), {"weight": 1, "preference": {}}]).map(
+PREFERENCE = st.sampled_from([*preferences_of(SnapshotKey("llama", "r")), {"weight": 1, "preference": {}}]).map(
     copy.deepcopy
 )
 SPEC = st.fixed_dictionaries(

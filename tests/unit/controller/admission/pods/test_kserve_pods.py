@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
-from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import read_models
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from rig.pods import BASE_MODEL, ENABLE_CACHE, KSERVE_URI, Rewrite, initializer, kserve_pod, plain_pod
 from shared.json_object import Json

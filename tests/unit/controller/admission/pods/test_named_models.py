@@ -10,8 +10,8 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import InvalidRequest, ModelNotFound, ModelNotReady, MountConflict
-from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import CONTAINER, LAYOUT, MOUNT_PATH, NAMED_MODELS, VARIABLE
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from controller.placement.volume_names import CLAIMS_ANNOTATION
 from rig.pods import BASE_MODEL, base_model_pod, plain_pod

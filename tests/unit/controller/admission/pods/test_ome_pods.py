@@ -8,8 +8,8 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import MountConflict
-from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import NOT_CACHED, read_models
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Rewrite, base_model_pod
 from shared.json_object import Json

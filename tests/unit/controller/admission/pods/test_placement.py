@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel, CatalogNode
 from controller.admission.errors import InvalidRequest, ModelNotReady, MountConflict
-from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import (
     MOUNT,
     NAMED_MODELS,
     NODE_GROUP,
     NOT_CACHED,
 )
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from controller.placement.pod_placement import MODEL_GATE, ON_MISSING_ANNOTATION, PLACEMENT_ANNOTATION, Placement
 from controller.placement.selectors import matches_affinity, matches_labels
-from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotVolume, waiting_name
+from controller.placement.volume_names import CLAIMS_ANNOTATION, SnapshotKey, waiting_name
 from rig.pods import base_model_pod, kserve_pod, plain_pod
 from shared.api.model_cache_node_group import ModelCacheNodeGroup, ModelCacheNodeGroupSpec
 from shared.json_object import Json
@@ -205,7 +205,7 @@ def test_a_cache_without_a_group_that_can_have_nodes_is_refused(models: MemoryCa
 
 def test_a_preferred_pod_waits_through_a_claim_of_its_own(models: MemoryCatalog) -> None:
     pod = admit(models, named("one"))
-    claim = waiting_name(SnapshotVolume("one", "r1"))
+    claim = waiting_name(SnapshotKey("one", "r1"))
     assert pod["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": claim, "readOnly": True}
     assert pod["metadata"]["annotations"][CLAIMS_ANNOTATION] == f"{claim}=one@r1"
 

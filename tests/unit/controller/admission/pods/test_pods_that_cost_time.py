@@ -12,8 +12,8 @@ from controller.admission.model_injector.annotations import INJECT
 from controller.admission.model_injector.inject_model_claims import inject_model_claims
 from controller.admission.pods.containers import drop_variables, take_mounts
 from controller.admission.pods.model_mounts import chosen_containers
-from controller.admission.pods.mutate_pod import pod_changes
 from controller.admission.pods.pod_annotations import MODELS, NAMED_MODELS
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.pods.scheduling import ensure_affinity
 from controller.admission.settings import AdmissionSettings
 

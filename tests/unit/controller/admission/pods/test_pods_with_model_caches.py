@@ -10,7 +10,7 @@ import pytest
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import ModelNotFound, ModelNotReady
-from controller.admission.pods.mutate_pod import pod_changes
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from rig.pods import kserve_pod, plain_pod
 

@@ -6,8 +6,8 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import StorePathReserved
-from controller.admission.pods.ephemeral import protect
-from controller.admission.pods.mutate_pod import pod_changes
+from controller.admission.pods.ephemeral_containers import make_store_read_only
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.settings import AdmissionSettings
 from rig.pods import Rewrite, base_model_pod, kserve_pod, plain_pod
 from shared.names import ready_label, snapshot_label, uses_label
@@ -99,7 +99,7 @@ def _debugged(rewrite: Rewrite, *mounts: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_ephemeral_container_gets_the_store_read_only(rewrite: Rewrite) -> None:
     mount = {"name": "larder-model", "mountPath": "/rw", "readOnly": False}
-    found = protect(_debugged(rewrite, mount, {"name": "x", "mountPath": "/x"}), {}, ROOT)
+    found = make_store_read_only(_debugged(rewrite, mount, {"name": "x", "mountPath": "/x"}), {}, ROOT)
     assert list(found.patch) == [
         {"op": "replace", "path": "/spec/ephemeralContainers/0/volumeMounts/0/readOnly", "value": True}
     ]
@@ -109,6 +109,6 @@ def test_an_ephemeral_container_gets_the_store_read_only(rewrite: Rewrite) -> No
 def test_a_running_or_read_only_ephemeral_container_is_left_unchanged(rewrite: Rewrite) -> None:
     reading = _debugged(rewrite, {"name": "larder-model", "mountPath": "/r", "readOnly": True})
     running = _debugged(rewrite, {"name": "larder-model", "mountPath": "/rw"})
-    assert protect(reading, {}, ROOT).patch == ()
-    assert protect(running, running, ROOT).patch == ()
-    assert protect(plain_pod("p"), {}, ROOT).patch == ()
+    assert make_store_read_only(reading, {}, ROOT).patch == ()
+    assert make_store_read_only(running, running, ROOT).patch == ()
+    assert make_store_read_only(plain_pod("p"), {}, ROOT).patch == ()

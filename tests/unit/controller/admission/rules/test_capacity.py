@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
+from controller.admission.handlers import review_object
 from controller.admission.review import AdmissionRequest, GroupVersionKind
 from controller.admission.rules.cluster_model_caches import capacity_warnings, size_warnings
-from controller.admission.server import validate_object
 from controller.admission.settings import AdmissionSettings
 from tests.builders.cluster import group
 
@@ -63,7 +63,7 @@ async def test_a_write_is_allowed_with_the_capacity_warning() -> None:
     async def answered(written: dict[str, Any]) -> list[str]:
         kind = GroupVersionKind(kind="ClusterModelCache")
         review = AdmissionRequest(uid="u", operation="CREATE", kind=kind, name="m", object=written)
-        return await validate_object(review, catalog, AdmissionSettings())
+        return await review_object(review, catalog, AdmissionSettings())
 
     (warning,) = await answered(cache("2Gi"))
     assert "raise storageLimit" in warning

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from controller.cli.support.bundle import open_bundle
 from controller.cli.support.command import main
 from controller.cli.support.line_budget import LineBudget
-from controller.cli.support.pieces import MOST_AGENTS, choose_pods, logs_of
+from controller.cli.support.pieces import MAX_AGENTS, choose_pods, logs_of
 from controller.cli.support.summary import node_line
 from controller.cli.support.trim import (
     reports_problem,
@@ -45,7 +45,7 @@ def test_controllers_and_unready_agents_are_chosen_before_other_agents() -> None
     pods = [*well, pod("agent-x", "agent", ready=False), pod("agent-y", "agent", node="bad"), pod("c", "controller")]
     chosen = [p["metadata"]["name"] for p in choose_pods(pods, frozenset({"bad"}))]
     assert chosen[:4] == ["c", "agent-x", "agent-y", "agent-000"]
-    assert len(chosen) == 1 + MOST_AGENTS
+    assert len(chosen) == 1 + MAX_AGENTS
 
 
 def test_pods_of_others_are_not_asked_for_logs() -> None:

@@ -9,7 +9,7 @@ from controller.cli.why.pods import why_pod
 from controller.cli.why.view import PodSurroundings
 from controller.placement.volume_names import CLAIMS_ANNOTATION, VOLUME_LABEL
 from controller.replica_claims.gate import CLAIMS_GATE, CLAIMS_LABEL
-from controller.trainingjobs.replicas import JOB_LABEL
+from controller.trainingjobs.objects import JOB_LABEL
 from shared.api.core import (
     ClaimSpec,
     ClaimStatus,

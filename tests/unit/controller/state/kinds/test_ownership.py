@@ -38,7 +38,10 @@ def cluster() -> ClusterState:
 @pytest.fixture
 def sink(cluster: ClusterState) -> ManagedSink[ClusterModelCache]:
     return ManagedSink(
-        KIND, cluster.ownership, cluster.caches, lambda key, found: cluster.models.set_unmanaged(KIND, key, found)
+        KIND,
+        cluster.ownership,
+        cluster.cluster_model_caches,
+        lambda key, found: cluster.models.set_unmanaged(KIND, key, found),
     )
 
 

@@ -14,7 +14,7 @@ changes = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.sets(st.sampl
 
 def nothing_listed() -> tuple[Cache[ModelNode], ListedEntries]:
     def changed(before: ModelNode | None, after: ModelNode | None) -> None:
-        listed.move(before, after)
+        listed.on_change(before, after)
 
     nodes: Cache[ModelNode] = Cache(changed)
     listed = ListedEntries(nodes)
@@ -44,18 +44,18 @@ def test_claims_are_found_by_the_objects_uid() -> None:
     nodes, listed = nothing_listed()
     nodes.upsert(model_node("a", entry("llama")))
     nodes.upsert(model_node("b", entry("llama")))
-    assert sorted(listed.nodes_of_claim("uid-llama")) == ["a", "b"]
+    assert sorted(listed.nodes_of_owner("uid-llama")) == ["a", "b"]
     nodes.upsert(model_node("b"))
     nodes.remove(model_node("a").key)
-    assert listed.nodes_of_claim("uid-llama") == []
+    assert listed.nodes_of_owner("uid-llama") == []
 
 
 def test_an_entry_is_found_for_the_claims_object_alone() -> None:
     nodes, listed = nothing_listed()
     nodes.upsert(model_node("a", entry("m", manifest="a" * 64)))
     nodes.upsert(model_node("b", entry("n", manifest="b" * 64)))
-    found = listed.entry_of_claim("uid-m", KEYS[0])
+    found = listed.entry_of_owner("uid-m", KEYS[0])
     assert found is not None
     assert found.key == KEYS[0]
-    assert listed.entry_of_claim("uid-n", KEYS[0]) is None, "another object's"
-    assert listed.entry_of_claim("uid-m", KEYS[1]) is None, "no node lists this revision"
+    assert listed.entry_of_owner("uid-n", KEYS[0]) is None, "another object's"
+    assert listed.entry_of_owner("uid-m", KEYS[1]) is None, "no node lists this revision"

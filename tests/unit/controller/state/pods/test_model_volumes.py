@@ -72,17 +72,17 @@ def test_our_own_claim_wakes_both_listeners_also_on_deletion(woken: Woken) -> No
 
 
 def test_a_foreign_claim_that_a_pod_names_wakes_its_model(woken: Woken) -> None:
-    woken.volumes.move_pod(None, pod())
+    woken.volumes.on_pod_change(None, pod())
     woken.volumes.claims.upsert(claim(ours=False))
     assert woken.ours == [LLAMA] * 2
 
 
 def test_a_pod_wakes_its_claim_only_when_what_it_names_changes(woken: Woken) -> None:
-    woken.volumes.move_pod(None, pod())
-    woken.volumes.move_pod(pod(), pod(phase="Running"))
+    woken.volumes.on_pod_change(None, pod())
+    woken.volumes.on_pod_change(pod(), pod(phase="Running"))
     assert woken.ours == [LLAMA]
-    woken.volumes.move_pod(pod(), pod("llama@r2"))
-    woken.volumes.move_pod(pod("llama@r2"), pod("llama@r2", phase="Succeeded"))
+    woken.volumes.on_pod_change(pod(), pod("llama@r2"))
+    woken.volumes.on_pod_change(pod("llama@r2"), pod("llama@r2", phase="Succeeded"))
     assert woken.ours == [LLAMA] * 3
     assert woken.volumes.pods_of(LLAMA) == []
 

@@ -37,29 +37,29 @@ def woken() -> Woken:
 
 
 def test_a_pod_waits_until_it_starts(woken: Woken) -> None:
-    woken.pods.move(None, waiting())
+    woken.pods.on_change(None, waiting())
     assert woken.take() == [("ns", M)]
     assert woken.pods.pods_for("ns", M) == [Key("ns", "p")]
     assert woken.pods.uses_of_label(snapshot_label(*M)) == woken.pods.uses_of_id("m") == [("ns", M)]
-    woken.pods.move(waiting(), waiting("a"))
+    woken.pods.on_change(waiting(), waiting("a"))
     assert woken.pods.pods_for("ns", M) == [Key("ns", "p")]
-    woken.pods.move(waiting("a"), waiting("a", phase="Running"))
+    woken.pods.on_change(waiting("a"), waiting("a", phase="Running"))
     assert woken.take() == [("ns", M), ("ns", M)]
     assert woken.pods.uses() == set()
     assert woken.pods.uses_of_label(snapshot_label(*M)) == woken.pods.uses_of_id("m") == []
 
 
 def test_a_revision_is_held_only_for_pods_without_a_node(woken: Woken) -> None:
-    woken.pods.move(None, waiting())
+    woken.pods.on_change(None, waiting())
     assert woken.pods.is_needed(M)
-    woken.pods.move(waiting(), waiting("a"))
+    woken.pods.on_change(waiting(), waiting("a"))
     assert not woken.pods.is_needed(M)
 
 
 def test_a_pod_of_several_models_waits_for_each(woken: Woken) -> None:
-    woken.pods.move(None, waiting(models="m@r1,n@r2,on-claim"))
+    woken.pods.on_change(None, waiting(models="m@r1,n@r2,on-claim"))
     assert woken.take() == [("ns", M), ("ns", N)]
-    woken.pods.move(waiting(models="m@r1,n@r2,on-claim"), None)
+    woken.pods.on_change(waiting(models="m@r1,n@r2,on-claim"), None)
     assert woken.pods.uses() == set()
 
 
@@ -67,5 +67,5 @@ def test_a_pod_of_several_models_waits_for_each(woken: Woken) -> None:
     "models", ["", "m", "m@", "@r", "other_m@r1", ",".join(f"m{i}@r" for i in range(40)), "m@" + "r" * 20_000]
 )
 def test_forged_or_malformed_requests_are_ignored(woken: Woken, models: str) -> None:
-    woken.pods.move(None, waiting(models=models))
+    woken.pods.on_change(None, waiting(models=models))
     assert woken.pods.uses() == set()

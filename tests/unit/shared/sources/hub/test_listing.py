@@ -69,7 +69,7 @@ def test_a_model_without_files_is_invalid(serve: Serve) -> None:
 
 
 def test_paths_that_would_fill_the_memory_are_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.sources.listing.MAX_CHARACTERS", 100)
+    monkeypatch.setattr("shared.sources.listing_limits.MAX_CHARACTERS", 100)
     tree = [FILE | {"path": f"{n}/{'a' * 30}"} for n in range(4)]
     assert isinstance(failure_of(serve(answers(tree))), TooManyFiles)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent.store.identity import source_key
+from agent.store.content_keys import source_key
 from shared.errors import AddressRefused, AuthDenied, InvalidSettings
 from shared.http.client import HttpClient
 from shared.http.connection_pool import ConnectionPool

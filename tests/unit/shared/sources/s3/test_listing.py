@@ -7,7 +7,7 @@ import pytest
 
 from rig.scripted_http import Answer, ScriptedRequest, ScriptedServer, reply
 from shared.errors import AuthDenied, LarderError, RateLimited, TooManyFiles, Unreachable
-from shared.sources.listing import in_time
+from shared.sources.listing_limits import in_time
 from shared.sources.port import ANONYMOUS
 from shared.sources.s3.source import S3Source
 from shared.sources.settings import SourceSettings
@@ -121,7 +121,7 @@ def test_listed_items_are_passed_on_until_the_deadline_and_then_raise() -> None:
 
 def test_keys_that_would_fill_the_memory_are_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """100,000 keys of 1,024 characters, which take four bytes each in memory, are allowed one by one."""
-    monkeypatch.setattr("shared.sources.listing.MAX_CHARACTERS", 100)
+    monkeypatch.setattr("shared.sources.listing_limits.MAX_CHARACTERS", 100)
     error = failure_of(serve(store(listing(*(f"m/{n}{'a' * 30}" for n in range(4))), reply(200, b""))))
     assert isinstance(error, TooManyFiles)
     assert "s3://bkt/m has names of more than 100 characters in all" in str(error)

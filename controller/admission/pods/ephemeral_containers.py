@@ -11,7 +11,7 @@ from controller.admission.pods.result import PodChanges
 from shared.json_object import Json
 
 
-def protect(pod: Mapping[str, Any], before: Mapping[str, Any], store_root: str) -> PodChanges:
+def make_store_read_only(pod: Mapping[str, Any], before: Mapping[str, Any], store_root: str) -> PodChanges:
     """Return the changes that make the new ephemeral containers' mounts of the store read-only."""
     hosted = ((v.get("name", ""), (v.get("hostPath") or {}).get("path", "")) for v in pod["spec"].get("volumes") or [])
     volumes = {name for name, path in hosted if path and reaches(path, store_root)}

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
-from controller.devices.shortage import first_of
+from controller.devices.refusal_reasons import first_of
 from shared.devices.annotation import InvalidDeviceInfo, encode_pod_info, parse_pod_info
 from shared.devices.info import PodInfo, without_unknown
 from shared.plugin_loading import reason_of

@@ -3,4 +3,4 @@
 import msgspec
 
 # Not JSON or of another shape, not UTF-8 (for which msgspec has no error of its own), or nested too deeply.
-UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)

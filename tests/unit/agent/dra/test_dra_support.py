@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.dra.node import NodeGate
+from agent.dra.dra_support import DraSupport
 from shared.dra import RESOURCES
 from tests.builders.api_server import Objects, serving
 
@@ -34,7 +34,7 @@ async def _reported(objects: Objects, folder: Path, *mends: dict[str, Any]) -> l
         objects.objects |= left.pop(0)
 
     async with serving(objects, folder) as kube:
-        assert (await NodeGate(kube, "n", report, sleep=pause).wait()).uid == "u1"
+        assert (await DraSupport(kube, "n", report, sleep=pause).wait()).uid == "u1"
     assert left == []
     return said
 

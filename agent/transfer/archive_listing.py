@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from agent.archive.members import ArchiveTotals, Member, Oversize, UnpackLimits, check_together, count_names
 from agent.archive.unpack import list_archive
+from agent.store.content_keys import members_manifest
 from agent.store.download_plan import DownloadPlan
-from agent.store.identity import members_manifest
 from agent.store.snapshot import ArchiveContents, CompletedFile
 from agent.store.store import Store
 from agent.transfer.stored_archive import StoredArchive

@@ -14,7 +14,7 @@ from agent.devices.plugin import Allocated, Mount
 from agent.dra.cdi_edits import PluginEdits
 from agent.dra.decide import AllocateRequest
 from agent.dra.errors import PrepareRefused
-from agent.dra.plugins import NodePlugins, device_plugins
+from agent.dra.plugin_allocator import PluginAllocator, device_plugins
 from shared.backoff import Backoff
 from shared.devices.info import ContainerInfo, NodeInfo, PodInfo
 from tests.builders.device_plugins import Hanging, StubDevice
@@ -49,8 +49,8 @@ class _Plugin:
         return self._answer
 
 
-def _plugins(*plugins: _Plugin) -> NodePlugins:
-    return NodePlugins(
+def _plugins(*plugins: _Plugin) -> PluginAllocator:
+    return PluginAllocator(
         lambda: [GuardedPlugin(each.name, lambda each=each: each) for each in plugins],  # type: ignore[misc]
         Backoff(first_s=0, cap_s=0),
     )
@@ -110,7 +110,7 @@ async def test_the_names_of_extended_resources_do_not_matter_to_the_driver(tmp_p
     offered = tmp_path / "devices.json"
     offered.write_text('{"allocatable": {"gpu/3": 1}, "kubealloc": {"example.org/gpu": 1}}')
     missing = GuardedPlugin("bad", lambda: _Plugin("bad", GPU, starts=False))
-    edits = await NodePlugins(lambda: [missing, *device_plugins(offered)]).allocate(_request("gpu/3"))
+    edits = await PluginAllocator(lambda: [missing, *device_plugins(offered)]).allocate(_request("gpu/3"))
     assert edits.env == {"LARDER_EXAMPLE_DEVICES": "gpu/3"}
 
 
@@ -127,7 +127,7 @@ async def test_a_plugin_that_did_not_start_is_retried_and_the_others_are_not_sta
 async def test_a_plugin_that_hangs_while_it_starts_has_one_thread() -> None:
     hanging = Hanging()
     stuck = GuardedPlugin("stuck", lambda: StubDevice(on_start=hanging), timeout_s=0.05)
-    plugins = NodePlugins(lambda: [stuck], Backoff(first_s=0, cap_s=0))
+    plugins = PluginAllocator(lambda: [stuck], Backoff(first_s=0, cap_s=0))
 
     async def refuse() -> None:
         with pytest.raises(PrepareRefused, match="stuck"):
@@ -145,7 +145,7 @@ async def test_a_plugin_that_hangs_while_it_starts_has_one_thread() -> None:
 async def test_a_plugin_may_take_as_long_as_the_settings_say(tmp_path: Path) -> None:
     path = tmp_path / "devices.json"
     os.mkfifo(path)  # reading it takes until somebody writes
-    plugins = NodePlugins(lambda: device_plugins(path, timeout_s=1))  # time enough to load it on a busy machine
+    plugins = PluginAllocator(lambda: device_plugins(path, timeout_s=1))  # time enough to load it on a busy machine
     with pytest.raises(PrepareRefused, match=r"example: start: did not return within 1 s"):
         await plugins.allocate(REQUEST)
     path.write_text("{}")
@@ -154,7 +154,7 @@ async def test_a_plugin_may_take_as_long_as_the_settings_say(tmp_path: Path) -> 
 async def test_plugins_continue_to_start_after_a_claim_has_timed_out() -> None:
     hanging = Hanging()
     slow = GuardedPlugin("slow", lambda: StubDevice(on_start=hanging))
-    plugins = NodePlugins(lambda: [slow])
+    plugins = PluginAllocator(lambda: [slow])
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
             await plugins.allocate(REQUEST)

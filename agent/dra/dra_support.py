@@ -41,7 +41,7 @@ class _RuntimeNode(Object, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True)
-class NodeGate:
+class DraSupport:
     """Delays the driver while its devices could not work, and reports why.
 
     `report` is called with each new problem, and with an empty string once it is solved.

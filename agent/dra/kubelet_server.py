@@ -76,7 +76,7 @@ class ClaimService(Protocol):
 
 
 @dataclass(slots=True)
-class KubeletSockets:
+class KubeletServer:
     """Serves kubelet; `registered` is set while kubelet accepts the driver."""
 
     kubelet: Path

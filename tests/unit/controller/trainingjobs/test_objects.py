@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.claimtemplates.templates import InvalidTemplates
-from controller.trainingjobs.replicas import (
+from controller.trainingjobs.objects import (
     JobReplica,
     job_service,
     replica_claim,

@@ -32,7 +32,7 @@ from controller.admission.pods.scheduling import replace_items
 from controller.admission.pods.volumes import PodVolumes, check_host_paths, claim_of, pod_volumes
 from controller.admission.settings import AdmissionSettings
 from controller.placement.pod_placement import MODEL_GATE
-from controller.placement.volume_names import SnapshotVolume
+from controller.placement.volume_names import SnapshotKey
 from shared.json_object import Json
 from shared.names import USES_PREFIX
 
@@ -57,7 +57,7 @@ def pod_changes(pod: Mapping[str, Any], namespace: str, catalog: Catalog, settin
     if claims := dict(_claims(results)):
         record_claims(draft, claims)
     warnings = [w for r in results for w in r.warnings]
-    placed = any(r.selects for r in results)
+    placed = any(r.restricts_nodes for r in results)
     ensure_gate(draft["spec"], MODEL_GATE, gated=placed and volumes.placement == "gated")
     if placed and volumes.placement != "required":
         record_placement(draft, volumes.placement)
@@ -98,17 +98,17 @@ _BOUND_PREFERRED = (
 )
 
 
-def _claims(results: list[InjectionResult]) -> Iterator[tuple[str, SnapshotVolume]]:
+def _claims(results: list[InjectionResult]) -> Iterator[tuple[str, SnapshotKey]]:
     """Yield the volumes that are claims for snapshots; a model on a user's own claim has no revision."""
     for result in results:
         claim = claim_of(result.volume or {})
         if claim and result.model is not None and result.model[1]:
-            yield claim, SnapshotVolume(*result.model)
+            yield claim, SnapshotKey(*result.model)
 
 
 def _clear_records(pod: Json) -> None:
     """Remove everything written by an earlier pass, or by anyone imitating it."""
-    clear_placement(pod["spec"], (SnapshotVolume(*model) for model in read_models(pod)))
+    clear_placement(pod["spec"], (SnapshotKey(*model) for model in read_models(pod)))
     metadata = pod.setdefault("metadata", {})
     replace_items(metadata, "labels", {k: v for k, v in labels_of(pod).items() if not k.startswith(USES_PREFIX)})
     kept = {k: v for k, v in annotations_of(pod).items() if k not in OURS and not k.startswith(HUB_PREFIX)}

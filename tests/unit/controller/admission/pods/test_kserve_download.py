@@ -7,9 +7,9 @@ import pytest
 
 from controller.admission.catalog.memory import MemoryCatalog
 from controller.admission.errors import ModelNotReady, StorePathReserved
-from controller.admission.pods.download import Download, Unclear, find_download
-from controller.admission.pods.mutate_pod import pod_changes
+from controller.admission.pods.kserve_download import Download, UnclearDownload, find_download
 from controller.admission.pods.pod_annotations import NOT_CACHED, SOURCE_URI, read_models
+from controller.admission.pods.pod_changes import pod_changes
 from controller.admission.pods.volumes import pod_volumes
 from controller.admission.settings import AdmissionSettings
 from rig.pods import ENABLE_CACHE, KSERVE_URI, Rewrite, initializer, kserve_pod, plain_pod
@@ -198,5 +198,5 @@ def test_a_download_is_found_with_its_uri_path_and_volume_unless_it_is_mounted_i
     volumes = pod_volumes(pod, "default", MemoryCatalog(), AdmissionSettings())
     assert find_download(pod, volumes) == Download(URI, "/mnt/other", "mnt-other")
     pod["spec"]["initContainers"][0]["volumeMounts"][0]["subPath"] = "part"
-    assert isinstance(found := find_download(pod, volumes), Unclear)
+    assert isinstance(found := find_download(pod, volumes), UnclearDownload)
     assert "in volume 'mnt-other', which it mounts only in part" in found.reason

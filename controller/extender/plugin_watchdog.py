@@ -25,7 +25,7 @@ class RunningCall(NamedTuple):
     began_s: float
 
 
-class PluginWatch:
+class PluginWatchdog:
     """Records the plugin that a worker thread is calling, which the event loop reads.
 
     `failed` is called in the thread, with the plugin and the error of a failed `notify`.
@@ -61,7 +61,7 @@ class PluginWatch:
 class WatchedPlugin:
     """A plugin whose calls are watched."""
 
-    def __init__(self, plugin: DeviceScheduler, watch: PluginWatch) -> None:
+    def __init__(self, plugin: DeviceScheduler, watch: PluginWatchdog) -> None:
         self._plugin, self._watch = plugin, watch
         self.name, self.using_group_scheduler = plugin.name, plugin.using_group_scheduler
 
@@ -101,6 +101,6 @@ class WatchedPlugin:
         )
 
 
-def watched(plugins: Sequence[DeviceScheduler], watch: PluginWatch) -> list[WatchedPlugin]:
+def watched(plugins: Sequence[DeviceScheduler], watch: PluginWatchdog) -> list[WatchedPlugin]:
     """Wrap the plugins, all tracked by one watch."""
     return [WatchedPlugin(plugin, watch) for plugin in plugins]

@@ -10,7 +10,7 @@ HELD_S = 600.0
 
 
 @dataclass(slots=True)
-class HeldRevisions:
+class RetiredRevisions:
     """Measures how long ago each revision stopped serving, so that no pod can keep one on disks forever.
 
     Kept in memory: after a restart of the controller, the time begins again.
@@ -24,7 +24,7 @@ class HeldRevisions:
     is_needed: Callable[[EntryKey], bool]
     _since: dict[str, dict[str, float]] = field(default_factory=dict, init=False)  # by model id and revision
 
-    def move(self, before: Demand | None, after: Demand | None) -> None:
+    def on_change(self, before: Demand | None, after: Demand | None) -> None:
         """Record which revision of a model serves."""
         if after is None:
             if before is not None:

@@ -33,13 +33,13 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
-class Unclear:
+class UnclearDownload:
     """The pod may download something, but no cache can replace it, for this reason."""
 
     reason: str
 
 
-def find_download(pod: Mapping[str, Any], volumes: PodVolumes) -> Download | Unclear | None:
+def find_download(pod: Mapping[str, Any], volumes: PodVolumes) -> Download | UnclearDownload | None:
     """Return what a pod downloads; None for a custom transformer or explainer that downloads nothing."""
     spec, annotations = pod.get("spec", {}), annotations_of(pod)
     for container in spec.get("initContainers") or []:
@@ -50,10 +50,10 @@ def find_download(pod: Mapping[str, Any], volumes: PodVolumes) -> Download | Unc
     if replaced and any(v.get("name") == CACHE_VOLUME and volumes.is_snapshot(v) for v in spec.get("volumes") or []):
         return Download(replaced)
     if announced:
-        return Unclear(awaits_kserve(announced))
+        return UnclearDownload(awaits_kserve(announced))
     if is_of_kserve(pod) and labels_of(pod).get(_COMPONENT) in _SIDE_COMPONENTS:
         return None
-    return Unclear(
+    return UnclearDownload(
         f"the pod has neither annotation {KSERVE_URI} nor a container {INITIALIZER}, so its model is unknown"
     )
 
@@ -71,18 +71,20 @@ def is_of_kserve(pod: Mapping[str, Any]) -> bool:
     return KSERVE_LABEL in labels_of(pod)
 
 
-def _of_initializer(container: Mapping[str, Any], spec: Mapping[str, Any], volumes: PodVolumes) -> Download | Unclear:
+def _of_initializer(
+    container: Mapping[str, Any], spec: Mapping[str, Any], volumes: PodVolumes
+) -> Download | UnclearDownload:
     ours = {v.get("name") for v in spec.get("volumes") or [] if volumes.is_snapshot(v)}  # mounted by an earlier pass
     arguments = [str(argument) for argument in container.get("args") or []]
     if len(arguments) != _PAIR or not arguments[1].startswith("/"):
-        return Unclear(_not_one_pair(arguments))
+        return UnclearDownload(_not_one_pair(arguments))
     uri, path = arguments[0], path_of({"mountPath": arguments[1]})
     mount = next((m for m in mounts_of(container) if path_of(m) == path and m.get("name") not in ours), None)
     if mount is None:
-        return Unclear(f"container {INITIALIZER} downloads {uri} to {path}, where it mounts no volume")
+        return UnclearDownload(f"container {INITIALIZER} downloads {uri} to {path}, where it mounts no volume")
     name = str(mount.get("name", ""))
     if problem := next(_volume_problems(mount, name, spec), ""):
-        return Unclear(f"container {INITIALIZER} downloads {uri} to {path} in volume {name!r}, {problem}")
+        return UnclearDownload(f"container {INITIALIZER} downloads {uri} to {path} in volume {name!r}, {problem}")
     return Download(uri, path, name)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from agent.dra.cdi_edits import PreparedDevice
 from agent.dra.kubelet_claim import KubeletClaim
+from agent.dra.kubelet_server import DeviceHealth, KubeletServer
 from agent.dra.messages import DRA, message_class
-from agent.dra.sockets import DeviceHealth, KubeletSockets
 
 
 class _Together:
@@ -55,7 +55,7 @@ def kubelet() -> Iterator[Path]:
 
 async def test_a_claim_does_not_wait_for_another_in_the_same_call(kubelet: Path) -> None:
     """Kubelet waits 45 s for the whole call, and each claim may take 40 s."""
-    sockets = KubeletSockets(kubelet, _Together())
+    sockets = KubeletServer(kubelet, _Together())
     await sockets.start()
     try:
         for method in ("NodePrepareResources", "NodeUnprepareResources"):

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.store.content_keys import content_key, source_key
 from agent.store.download_plan import DownloadPlan
-from agent.store.identity import content_key, source_key
 from shared.manifest import File, Manifest
 
 A = File("a", 3, "sha256:" + "0" * 64)

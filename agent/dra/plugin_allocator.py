@@ -33,7 +33,7 @@ def device_plugins(example: Path | None = None, timeout_s: float = DEFAULT_TIMEO
 
 
 @dataclass(slots=True)
-class NodePlugins:
+class PluginAllocator:
     """The device plugins of this node, started on first use; those that failed to start are retried every minute."""
 
     installed: Callable[[], Sequence[GuardedPlugin]] = device_plugins
@@ -48,7 +48,7 @@ class NodePlugins:
         Raises PrepareRefused if a plugin that failed or did not start may offer some of the devices, because a
         container must not start with only some of them.
         """
-        loaded = await self._started()
+        loaded = await self._start_due()
         answers: dict[GuardedPlugin, DeviceAllocation] = {}
         failures = dict(loaded.failures)
         for plugin in loaded.plugins:
@@ -60,7 +60,7 @@ class NodePlugins:
             await run_in_daemon_thread(_check_offered, LoadedDevices(tuple(answers), failures), request)
         return _merged(list(answers.values()), request.container)
 
-    async def _started(self) -> LoadedDevices:
+    async def _start_due(self) -> LoadedDevices:
         """Start the plugins that are due. If that exceeds a claim's deadline, the next claim waits for the rest."""
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(run_in_daemon_thread(self._start))
