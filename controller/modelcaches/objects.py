@@ -1,4 +1,4 @@
-"""The claim of a ModelCache and, where its driver provisions none, the volume. No input or output, no clock."""
+"""The claim of a ModelCache and, with `pvSpec`, its volume. No input or output, no clock."""
 
 import hashlib
 import json

@@ -76,9 +76,9 @@ class ModelCacheSpec(ApiStruct, frozen=True, kw_only=True):
     pv_spec: Annotated[
         RawObject,
         Meta(
-            description="If set, Larder also creates the volume, for drivers that provision none: csi, capacity, "
-            "storageClassName, accessModes, mountOptions and persistentVolumeReclaimPolicy. An administrator must "
-            "allow the driver."
+            description="If set, Larder also creates the volume, for storage that no StorageClass provisions: csi, "
+            "capacity, storageClassName, accessModes, mountOptions and persistentVolumeReclaimPolicy. An administrator "
+            "must allow the driver."
         ),
     ] = {}
 

@@ -106,8 +106,8 @@ class ReplicaSpec(ApiStruct, frozen=True, kw_only=True):
         RestartPolicy,
         Meta(
             description="What happens after a failure: `Always` and `OnFailure` restart the container, and replace "
-            "a pod that failed; `Never` fails the job; `ExitCode` replaces the pod after exit codes from 128 and "
-            "fails the job otherwise. Overrides that of the template. Defaults to `Never`."
+            "a pod that failed; `Never` fails the job; `ExitCode` replaces the pod after an exit code of 128 or more, "
+            "and fails the job otherwise. Overrides the restartPolicy of the template. Defaults to `Never`."
         ),
     ] = "Never"
     template: Annotated[
@@ -176,7 +176,13 @@ class TrainingJobStatus(ApiStruct, frozen=True, kw_only=True):
             "two; 0 if none is queued."
         ),
     ] = 0
-    restarts: Annotated[int, Meta(description="Number of restarts in pods that failed and were replaced.")] = 0
+    restarts: Annotated[
+        int,
+        Meta(
+            description="Number of failed pods that were replaced, plus the container restarts in those pods. Restarts "
+            "in existing pods are not included."
+        ),
+    ] = 0
     replacing: Annotated[
         list[Annotated[str, Meta(max_length=63)]],
         Meta(
