@@ -30,7 +30,10 @@ def _floor(text: str) -> str:
 def _prefixes(text: str) -> str:
     for prefix in text.split(","):
         if not _PREFIX.fullmatch(prefix) or prefix.partition("/")[0].endswith(("kubernetes.io", "k8s.io")):
-            raise ValueError(f"{prefix!r} is not DOMAIN/ or DOMAIN/WORD of your own; for example, write larder.dev/")
+            raise ValueError(
+                f"{prefix!r} is not an allowed prefix; write DOMAIN/ or DOMAIN/WORD, for example example.com/gpu-, "
+                "with a domain outside kubernetes.io and k8s.io"
+            )
     return text
 
 

@@ -92,7 +92,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         action="append",
         default=[],
-        help="directory of a version to keep, `.` for the claim's root; repeatable; all other versions are removed",
+        help="directory of a version to keep, `.` for the claim's root; may be repeated; if given, all other versions "
+        "are removed first",
     )
     parser.add_argument("--no-mark", action="store_true", help="do not write .completed beside the directory")
     parser.add_argument(

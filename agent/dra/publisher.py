@@ -77,6 +77,6 @@ class SlicePublisher:
             self._warned = True
             _LOG.warning(
                 "devices_not_shared",
-                message="one claim at a time can hold a model on this node",
+                message="each model on this node can be held by only one claim at a time",
                 action="switch on the feature gate DRAConsumableCapacity, then restart larder-dra",
             )

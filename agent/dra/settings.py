@@ -54,7 +54,9 @@ class DraSettings(BaseSettings):
         description="What device plugins may add to containers, as JSON: lists of patterns in mounts, devices and env.",
     )
     example_devices: Path | None = Field(
-        None, description="The agent's JSON file with example devices, so that containers get the names of theirs."
+        None,
+        description="JSON file with the agent's example devices; each container gets the names of the devices "
+        "allocated to it.",
     )
     device_timeout_seconds: float = Field(10, gt=0, description="Seconds that a device plugin may take to answer.")
     listen: Annotated[str, AfterValidator(_address_or_none)] = Field(

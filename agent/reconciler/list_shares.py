@@ -47,7 +47,9 @@ def why_refused(held: HeldLists, key: Key, size: ListSize) -> str:
         return ""
     owner = f"namespace {namespace}" if namespace else "cluster-scoped models"
     others = f"the lists of {owner} take {format_bytes(used_bytes)} (models: {len(models)})"
-    return _refusal(size, f"{others}, and {format_bytes(max(0, capacity - total))} are free for everyone", capacity)
+    left = format_bytes(max(0, capacity - total))
+    why = f"only {left} are still free" if free < 0 else f"{left} are still free, but reserved for others"
+    return _refusal(size, f"{others}, and {why}", capacity)
 
 
 def _is_update(held: HeldLists, key: Key, size: ListSize, models: Mapping[str, int]) -> bool:

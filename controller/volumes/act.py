@@ -69,10 +69,12 @@ class VolumeActor:
                 if found is None or not _is_same(found, body):
                     continue
             return named
+        *rest, last = dict.fromkeys(names)
+        what = f"PersistentVolumes {', '.join(rest)} and {last} exist" if rest else f"PersistentVolume {last} exists"
+        one, which = ("them", "one of them") if rest else ("it", "it")
         raise RefusedName(
             NAME_CONFLICT,
-            f"PersistentVolume {' and '.join(dict.fromkeys(names))} exist, but Larder did not create them; an "
-            "administrator can delete one of them if nobody needs it",
+            f"{what}, but not as Larder would create {one}; an administrator can delete {which} if nobody needs it",
         )
 
 

@@ -99,6 +99,6 @@ def _check_bounds(file: str, body: bytes) -> None:
         if place.depth > _DEEPEST:
             raise MetadataMalformed(file, place.name, f"is nested deeper than {_DEEPEST} levels")
         if values > 2 * _MAX_VALUES:
-            raise MetadataOversized(file, place.name, f"the file has more than {_MAX_VALUES} values up to here")
+            raise MetadataOversized(file, place.name, f"the file exceeds its limit of {_MAX_VALUES} values here")
     if len(body) > _MAX_BYTES:
         raise MetadataOversized(file, "", f"has {len(body)} bytes; the limit is {_MAX_BYTES}")

@@ -91,10 +91,14 @@ def place_pod(spec: Json, model: CatalogModel, placement: Placement, catalog: Ca
             _confine_to_groups(spec, groups)
         return
     if (model.groups and not groups) or matches_nothing(model.node_affinity):
-        cause = f"group {group or ' and '.join(model.groups)}" if model.groups else "spec.storage.nodeAffinity"
-        raise ModelNotReady(
-            f"{model.title} cannot be on any node: {cause} does not exist or matches no node; create or correct it"
-        )
+        names = [group] if group else list(model.groups)
+        if groups or not names:
+            cause = "spec.storage.nodeAffinity matches no node; correct it"
+        elif len(names) == 1:
+            cause = f"node group {names[0]} does not exist or matches no node; create or correct it"
+        else:
+            cause = f"node groups {' and '.join(names)} do not exist or match no node; create or correct one of them"
+        raise ModelNotReady(f"{model.title} cannot be on any node: {cause}")
     ensure_selector(spec, model.node_selector)
     ensure_affinity(spec, model.node_affinity)
     _confine_to_groups(spec, groups)

@@ -74,3 +74,8 @@ def test_the_refusal_has_the_numbers_and_a_remedy() -> None:
     message = refused(300, "a_new", snapshots=models("a", 300, 200))
     for part in ("7 files", "300 B", "namespace a", "500 B", "(models: 2)", "1000 B", "memory limit"):
         assert part in message
+
+
+def test_the_refusal_says_whether_memory_is_short_or_reserved() -> None:
+    assert "only 500 B are still free" in refused(501, "a_new", snapshots=models("a", 300, 200))
+    assert "500 B are still free, but reserved for others" in refused(300, "a_new", snapshots=models("a", 300, 200))

@@ -198,9 +198,21 @@ def test_a_contradiction_with_the_only_group_is_refused(models: MemoryCatalog) -
 
 def test_a_cache_without_a_group_that_can_have_nodes_is_refused(models: MemoryCatalog) -> None:
     with pytest.raises(
-        ModelNotReady, match="nowhere cannot be on any node: group none and gone does not exist or matches no node"
+        ModelNotReady, match="nowhere cannot be on any node: node groups none and gone do not exist or match no node"
     ):
         admit(models, named("nowhere"))
+
+
+def test_the_refusal_of_a_model_without_nodes_names_the_group_or_the_affinity_at_fault(models: MemoryCatalog) -> None:
+    asking = named("nowhere")
+    asking["metadata"]["annotations"][NODE_GROUP] = "gone"
+    with pytest.raises(ModelNotReady, match="any node: node group gone does not exist or matches no node; create or"):
+        admit(models, asking)
+    models.base_models[0] = CatalogModel(
+        "ClusterBaseModel", "", "llama", "llama", "hf://o/llama@main", "r1", "r1", node_affinity=affinity({})
+    )
+    with pytest.raises(ModelNotReady, match=r"llama cannot be on any node: spec.storage.nodeAffinity matches no node"):
+        admit(models, named("llama"))
 
 
 def test_a_preferred_pod_waits_through_a_claim_of_its_own(models: MemoryCatalog) -> None:
