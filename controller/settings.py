@@ -71,7 +71,7 @@ class ControllerSettings(BaseSettings):
     resolutions_per_minute: int = Field(default=120, ge=0)  # per namespace; 0 is no limit
     manifest_bytes_per_namespace: int = 64 * 2**20  # stored lists of files per namespace; 0 is no limit
     manifest_grace_seconds: float = Field(default=60, gt=0)  # how long an unreferenced list is kept
-    volumes_qps: float = Field(default=5, gt=0)  # volumes and claims created per second
+    volumes_qps: float = Field(default=5, gt=0)  # claims created per second, each with its volume if Larder makes one
     volumes_burst: int = Field(default=10, ge=1)  # this many at once after a pause
     volumes_max_attempts: int = Field(default=10, ge=1)  # failures in a row before a request goes to the tail
     volumes_turns: Literal["namespaces", "arrival"] = "namespaces"  # whether namespaces take turns, or order of arrival

@@ -12,8 +12,8 @@ _SUFFIXES = {".tar": "tar", ".tar.gz": "tar.gz", ".tgz": "tar.gz", ".zip": "zip"
 def find_archives(files: Sequence[File]) -> list[File]:
     """Return the archives among the files of a model, each with `archive` set.
 
-    These are the files that the source declares as archives; if it declares nothing, a single file with the name of
-    one.
+    These are the files that the source declares as archives. If it declares none, a model's only file is an archive if
+    its name says so.
     """
     if declared := [file for file in files if file.archive]:
         return declared

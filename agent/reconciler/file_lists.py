@@ -1,4 +1,4 @@
-"""Bounds the memory for lists of files, so that the models of one namespace cannot exhaust that of the agent."""
+"""Bounds the memory for lists of files, so that the models of one namespace cannot exhaust the agent's memory."""
 
 import threading
 from collections.abc import Container, Mapping
@@ -48,7 +48,7 @@ class FileLists:
         with self._lock:
             known, before = self._refused.get(key, ("", ListSize()))
             if known == manifest and before.memory_bytes > size.memory_bytes:
-                size = before  # its archives are not listed yet
+                size = before  # the new size lacks the files of archives, which are not listed yet
             if why := why_refused(self._held(), key, size):
                 self._downloads.pop(key, None)
                 self._refused[key] = manifest, size

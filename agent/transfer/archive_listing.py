@@ -104,7 +104,7 @@ def _listed(store: Store, plan: DownloadPlan, archive: StoredArchive, members: t
 def list_paths(
     plan: DownloadPlan, found: Mapping[str, ArchiveContents], listed: Sequence[ListedArchive]
 ) -> dict[str, list[str]]:
-    """Return the paths of the files of each archive by its path; those of "" are the model's other files.
+    """Return the paths of each archive's files, by the path of the archive; under "" are the model's other files.
 
     `found` are archives unpacked earlier.
     """

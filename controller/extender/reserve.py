@@ -283,7 +283,7 @@ class DeviceReserver:
 
 
 def _together(pods: Mapping[str, PodInfo], reserved: Mapping[str, PodInfo]) -> dict[str, PodInfo]:
-    """Return all devices in use by pod uid; those of a pod whose reservation has others count as well."""
+    """Return all devices in use, by pod uid; if a pod's reservation differs from its allocation, both count."""
     others = {f"{uid}, reserved": info for uid, info in reserved.items() if pods.get(uid, info) != info}
     return {**reserved, **pods, **others}
 

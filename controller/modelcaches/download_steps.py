@@ -134,7 +134,7 @@ def _waiting(view: ModelCacheView, running: DownloadRunning, fields: dict[str, A
 
 
 def _unbound(view: ModelCacheView, now: datetime) -> tuple[str, str] | None:
-    """Return why the claim stays unbound without manual action; None for volumes that Larder makes."""
+    """Return why the claim will stay unbound unless somebody acts; None for volumes that Larder makes."""
     return None if view.volume is not None else unbound_reason(view.claim, view.storage_class, now, _REMEDY)
 
 

@@ -45,7 +45,7 @@ class Expired(KubeError):
 
 
 class Conflict(KubeError):
-    """The object changed since it was read, or another one did that the server checks, such as a quota."""
+    """The object has changed since it was read, or another object that the server checks has, such as a quota."""
 
 
 class AlreadyExists(Conflict):

@@ -133,7 +133,8 @@ def _terms_of(group: ModelCacheNodeGroup) -> Iterable[Json]:
 def group_named_by(pod: Mapping[str, Any], model: CatalogModel) -> str:
     """Return the node group of the model that a pod names, or an empty string for any.
 
-    Raises InvalidRequest if the model is on other groups; in a pod with KServe's cache, the name is meant for that.
+    Raises InvalidRequest if the model is on other groups, unless the pod also asks for KServe's cache: the name is then
+    meant for the cache.
     """
     named = annotations_of(pod).get(NODE_GROUP, "")
     if not named or not model.groups or named in model.groups:
