@@ -19,10 +19,14 @@ class ServerLimits:
     Args:
         request_s: The seconds that a whole request may take to arrive.
         connections: The limit on connections; beyond it, the one that has waited longest for a request is closed.
+        idle_s: The seconds that a connection stays open between two requests. API server and scheduler close idle
+            connections after 90 seconds. If this server closed them first, a request sent at that moment would be lost,
+            and Go does not repeat a POST: the user would get "failed calling webhook: EOF".
     """
 
     request_s: float = 10.0
     connections: int = 2000
+    idle_s: int = 120
     waiting: dict["LimitedProtocol", None] = field(default_factory=dict)  # in the order in which they began to wait
 
 

@@ -145,6 +145,7 @@ def _config(app: ASGIApp, listen: str, tls: Tls | None, grace_s: int, limits: Se
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=grace_s,
+        timeout_keep_alive=limits.idle_s,
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.private_key if tls else None,
         ssl_ca_certs=str(tls.client_ca) if tls and tls.client_ca else None,

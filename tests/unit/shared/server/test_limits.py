@@ -27,6 +27,7 @@ REVIEW: dict[str, Any] = {
     "kind": "AdmissionReview",
     "request": {"uid": "1", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}},
 }
+GO_IDLE_S = 90  # after which the API server and the scheduler close idle connections
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -117,6 +118,19 @@ async def test_idle_answered_connections_are_closed_to_make_way_for_new_ones() -
         async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
             assert (await http.get(f"http://{LOOPBACK}:{port}/")).status_code
         await hang_up(opened)
+
+
+@pytest.mark.looptime
+async def test_a_connection_stays_open_longer_than_clients_in_go_keep_it_and_not_for_ever() -> None:
+    """Otherwise a review sent at the moment of closing would be lost; uvicorn alone closes after five seconds."""
+    async with serving(echo(), ServerLimits()) as port:
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        for pause_s in (GO_IDLE_S, 0):
+            writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab")
+            assert b'"bytes":2' in await reader.readuntil(b"}")
+            await asyncio.sleep(pause_s)
+        assert await reader.read() == b"", "closed in the end"
+        await hang_up([(reader, writer)])
 
 
 @pytest.mark.parametrize(
