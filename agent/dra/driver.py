@@ -57,7 +57,7 @@ class Driver:
     _devices: tuple[ModelDevice, ...] = field(default=(), init=False)
     _owner: PoolOwner = field(default=PoolOwner("", ""), init=False)
     _status: StatusFile = field(init=False)
-    _sockets: KubeletServer = field(init=False)
+    _server: KubeletServer = field(init=False)
     _published: tuple[ModelDevice, ...] = field(default=(), init=False)
     _claims: PreparedClaims = field(init=False)
     _metrics: DraMetrics = field(init=False)
@@ -98,7 +98,7 @@ class Driver:
 
     async def _serve(self, threads: ThreadPoolExecutor) -> None:
         async with asyncio.TaskGroup() as group:
-            self._sockets = KubeletServer(
+            self._server = KubeletServer(
                 self.settings.kubelet,
                 self,
                 on_registered=self._slices_change,
@@ -116,12 +116,12 @@ class Driver:
             self._claims = PreparedClaims(observer, files, parse_allowed(self.settings.allow), self.allocator)
             self._set_status("waiting until kubelet has registered the driver and the ModelNode is read")
             try:
-                await self._sockets.start()
+                await self._server.start()
                 await self._work(group, observer)
                 await asyncio.Event().wait()
             finally:
                 alive.cancel()
-                await self._sockets.stop()
+                await self._server.stop()
 
     async def _serve_health(self, listen: str) -> None:
         from agent.dra.health import health_app, serve_health  # noqa: PLC0415 - costs 20 MiB and is off by default
@@ -153,7 +153,7 @@ class Driver:
         await synced.wait()
         while True:
             try:
-                await self._sockets.registered.wait()
+                await self._server.registered.wait()
                 if self._slices_changed or not self._knows_node():
                     await self._read_node_again(observer, publisher)
                 held = await observer.scan()
@@ -163,7 +163,7 @@ class Driver:
                     self._slices_changed = False
                     await publisher.publish(self._devices)
                     self._published = publisher.listed(self._devices)
-                    if self._sockets.registered.is_set():  # kubelet may have refused the driver in the meantime
+                    if self._server.registered.is_set():  # kubelet may have refused the driver in the meantime
                         self._set_status(READY)
                 failures = 0
             except LarderError as error:
@@ -215,7 +215,7 @@ class Driver:
     async def _stay_alive(self) -> None:
         while True:
             self._status.touch()
-            self._sockets.check()
+            self._server.check()
             await asyncio.sleep(_TOUCH_S)
 
     async def _report(self, problem: str) -> None:

@@ -34,7 +34,7 @@ from agent.reconciler.startup_taint import startup_taint_dues_s, startup_taint_r
 from shared.api.model_node import Entry, EntryState, ModelNode
 from shared.names import snapshot_label
 
-_MAX_PREPARING = 4  # concurrently: the controller's API rate-limits each node, and a manifest may have 16 MiB
+_MAX_FETCHING = 4  # concurrently: the controller's API rate-limits each node, and a manifest may have 16 MiB
 MAX_REMOVING = 4  # concurrently: each takes a thread, possibly for minutes
 
 
@@ -123,7 +123,7 @@ def _may_remove(observation: Observation, entry: Entry) -> bool:
 
 
 def _preparations(observation: Observation) -> Iterator[Action]:
-    free = _MAX_PREPARING - sum(isinstance(w, FetchingManifest) for w in observation.works.values())
+    free = _MAX_FETCHING - sum(isinstance(w, FetchingManifest) for w in observation.works.values())
     due = [
         e for e in _missing(observation) if e.key not in observation.works and e.manifest and not observation.blocked(e)
     ]

@@ -75,7 +75,7 @@ class ActionExecutor:
             case ChangeLabels() | RemoveStartupTaint():
                 await self._change_node(action)
             case FetchManifest(entry):
-                self._begin(entry.key, FetchingManifest(entry.manifest), partial(self._prepare, entry))
+                self._begin(entry.key, FetchingManifest(entry.manifest), partial(self._fetch_manifest, entry))
             case Reserve(entry):
                 await self.reservations.reserve(entry)
             case DownloadEntry(entry, repair):
@@ -113,7 +113,7 @@ class ActionExecutor:
         for task in tasks:
             task.cancel()
 
-    async def _prepare(self, entry: Entry) -> None:
+    async def _fetch_manifest(self, entry: Entry) -> None:
         try:
             self.cache.file_lists.check(entry.key, entry.manifest)
             plan = self.cache.plans.get(entry.key)

@@ -19,33 +19,25 @@ _RULES = {rule.definition.kind: rule for rule in RULES}
 
 def review_pod(review: AdmissionRequest, catalog: Catalog, settings: AdmissionSettings) -> PodChanges:
     """Return the changes to a pod, or to a pod's new ephemeral containers. Raises LarderError."""
-    pod = review.object
-    if review.kind.kind != "Pod" or pod is None:
-        return PodChanges()
-    if review.sub_resource == "ephemeralcontainers":
-        return make_store_read_only(pod, review.old_object or {}, settings.store_root)
-    if review.sub_resource or review.operation != "CREATE":
-        return PodChanges()
-    return pod_changes(pod, review.namespace, catalog, settings)
+    pod = review.created("Pod")
+    if pod is not None:
+        return pod_changes(pod, review.namespace, catalog, settings)
+    if review.kind.kind == "Pod" and review.sub_resource == "ephemeralcontainers" and review.object is not None:
+        return make_store_read_only(review.object, review.old_object or {}, settings.store_root)
+    return PodChanges()
 
 
 async def review_injection(review: AdmissionRequest, catalog: Catalog) -> PodChanges:
     """Return the changes that give a new pod the Models that it names. Raises LarderError."""
-    pod = review.object
-    if review.kind.kind != "Pod" or pod is None or review.sub_resource or review.operation != "CREATE":
-        return PodChanges()
-    names = requested_names(annotations_of(pod))
-    if names is None:
+    if (pod := review.created("Pod")) is None or (names := requested_names(annotations_of(pod))) is None:
         return PodChanges()
     return inject_model_claims(pod, review.namespace, await catalog.injectable_models(review.namespace, names))
 
 
 def review_job(review: AdmissionRequest, settings: AdmissionSettings) -> list[Json]:
     """Return the changes to a new Job. Raises LarderError."""
-    job = review.object
-    if review.kind.kind != "Job" or job is None or review.sub_resource or review.operation != "CREATE":
-        return []
-    return add_placeholders(job, settings.workloads)
+    job = review.created("Job")
+    return add_placeholders(job, settings.workloads) if job is not None else []
 
 
 async def review_object(review: AdmissionRequest, catalog: Catalog, settings: AdmissionSettings) -> list[str]:

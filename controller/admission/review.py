@@ -45,6 +45,11 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
 
+    def created(self, kind: str) -> dict[str, Any] | None:
+        """Return the object of this kind that is to be created; None for any other request."""
+        is_creation = self.kind.kind == kind and self.operation == "CREATE" and not self.sub_resource
+        return self.object if is_creation else None
+
 
 class _Request(msgspec.Struct, rename="camel", frozen=True):
     uid: str

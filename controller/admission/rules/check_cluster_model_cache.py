@@ -7,9 +7,8 @@ from controller.admission.errors import InvalidTemplate, UnknownGroup
 from controller.admission.rules.field_problems import Spec, quantity_problems, refuse, uri_problems
 from controller.placement.allowed_sources import EVERY_SOURCE
 from controller.volumes.objects import VolumeTemplate
+from shared.api.kinds import NODE_GROUP
 from shared.errors import InvalidURI, LarderError
-
-GROUP_KIND = "ModelCacheNodeGroup"
 
 
 def named_groups(spec: Spec) -> list[str]:
@@ -37,6 +36,6 @@ def _problems(spec: Spec, groups: Collection[str]) -> Iterator[LarderError]:
     known = f"write one of {', '.join(sorted(groups)[:10])}" if groups else "none exists yet; create one first"
     for name in named_groups(spec):
         if name not in groups:
-            yield UnknownGroup(f"spec.nodeGroup: there is no {GROUP_KIND} {name!r}; {known}")
+            yield UnknownGroup(f"spec.nodeGroup: there is no {NODE_GROUP.kind} {name!r}; {known}")
     if not named_groups(spec):
-        yield UnknownGroup(f"spec.nodeGroup: no {GROUP_KIND} is named; {known}")
+        yield UnknownGroup(f"spec.nodeGroup: no {NODE_GROUP.kind} is named; {known}")

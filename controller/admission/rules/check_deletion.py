@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from controller.admission.catalog.port import CatalogModel
 from controller.admission.errors import InUse
-from controller.admission.rules.check_cluster_model_cache import GROUP_KIND
+from shared.api.kinds import CLUSTER_MODEL_CACHE, NODE_GROUP
 
-CACHE_KIND = "ClusterModelCache"
 _SHOWN = 5
 
 
@@ -21,8 +20,8 @@ def check_delete_group(name: str, caches: Iterable[CatalogModel]) -> None:
     """Raise InUse if caches still name the group."""
     naming = sorted(cache.name for cache in caches if name in cache.groups)
     if naming:
-        kind = f"{CACHE_KIND}{'' if len(naming) == 1 else 's'}"
-        raise InUse(f"{GROUP_KIND} {name} is used by {kind} {_shown(naming)}; delete those first")
+        kind = f"{CLUSTER_MODEL_CACHE.kind}{'' if len(naming) == 1 else 's'}"
+        raise InUse(f"{NODE_GROUP.kind} {name} is used by {kind} {_shown(naming)}; delete those first")
 
 
 def _named(users: Sequence[str], noun: str) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from controller.admission.errors import InvalidName, InvalidQuantity, InvalidSelector, SourceNotAllowed
+from controller.admission.rules.field_problems import Spec, refuse
 from controller.admission.rules.selectors import selector_problems
 from controller.modeloperator.objects import JOB_PREFIX, LONGEST_NAME
 from controller.modeloperator.source import source_of
@@ -19,13 +20,12 @@ from shared.quantity import parse_quantity
 _LONGEST_JOB = 63  # a Job's name is a label of its pods
 _MAX_BYTES = 2**63 - 1
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-Spec = Mapping[str, Any]
 
 
 def check_model(obj: Mapping[str, Any], allowed: AllowedSources) -> None:
     """Raise all problems with a Model in one message, with the reason of the first."""
     spec: Spec = obj.get("spec") or {}
-    found = [
+    problems = [
         *_name_problems(str((obj.get("metadata") or {}).get("name") or "")),
         *_source_problems(spec, allowed),
         *_size_problems(str((spec.get("storage") or {}).get("size") or "")),
@@ -33,8 +33,7 @@ def check_model(obj: Mapping[str, Any], allowed: AllowedSources) -> None:
         *_secret_problems(str(spec.get("credentialsSecret") or "")),
         *(InvalidSelector(p) for p in selector_problems("spec.nodeSelector", spec.get("nodeSelector") or {})),
     ]
-    if found:
-        raise type(found[0])("; ".join(str(problem) for problem in found))
+    refuse(problems)
 
 
 def model_warnings(obj: Mapping[str, Any], *, known_class: bool) -> list[str]:

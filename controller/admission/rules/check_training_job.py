@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from controller.admission.errors import InvalidTemplate
+from controller.admission.rules.field_problems import Spec
 from controller.claimtemplates.templates import InvalidTemplates, VolumeClaimTemplate, parse_templates
 from controller.trainingjobs.objects import LONGEST_NAME, pod_name
 
 _SHOWN = 5
-Spec = Mapping[str, Any]
 
 
 def check_training_job(job: Mapping[str, Any]) -> list[str]:

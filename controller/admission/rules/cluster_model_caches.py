@@ -6,10 +6,10 @@ from typing import Any
 from controller.admission.catalog.port import Catalog
 from controller.admission.rules.annotations import annotation_warnings
 from controller.admission.rules.base_models import check_delete
-from controller.admission.rules.check_cluster_model_cache import GROUP_KIND, check_cache, named_groups
+from controller.admission.rules.check_cluster_model_cache import check_cache, named_groups
 from controller.admission.rules.rule import AdmissionRule, Found
 from controller.admission.settings import AdmissionSettings
-from shared.api.kinds import CLUSTER_MODEL_CACHE
+from shared.api.kinds import CLUSTER_MODEL_CACHE, NODE_GROUP
 from shared.quantity import format_bytes, parse_quantity
 
 
@@ -39,7 +39,7 @@ def capacity_warnings(cache: Mapping[str, Any], limits: Mapping[str, int | str])
     spec, resolved = cache.get("spec") or {}, (cache.get("status") or {}).get("size") or 0
     size, source = (resolved, "status.size") if resolved else (_bytes(spec.get("modelSize")), "spec.modelSize")
     return [
-        f"the model needs {format_bytes(size)} ({source}), but storageLimit of {GROUP_KIND} {name} allows "
+        f"the model needs {format_bytes(size)} ({source}), but storageLimit of {NODE_GROUP.kind} {name} allows "
         f"{format_bytes(limit)} per node, so none of its nodes will get the model; raise storageLimit, or choose "
         "another group or a smaller model"
         for name in named_groups(spec)

@@ -63,4 +63,4 @@ def _of_status(
     passes = is_under_way(ready.reason) or ready.reason in _ALSO_UNDER_WAY
     if passes and not holds(conditions, STALLED):
         return wait(title, ready.reason, ready.message)
-    return stop(title, ready.reason, ready.message, remedies.get(ready.reason) or remedy(ready.reason))
+    return stop(title, ready.reason, ready.message, remedy(ready.reason, remedies))

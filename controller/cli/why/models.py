@@ -131,8 +131,7 @@ def _on_claim(found: DeclaredModel) -> Iterator[Finding]:
             yield fact(about, condition.reason, condition.message)
         else:
             to_finding = wait if condition.reason in (READING, WAITS) else stop
-            advice = _CLAIM_REMEDIES.get(condition.reason) or remedy(condition.reason)
-            yield to_finding(about, condition.reason, condition.message, advice)
+            yield to_finding(about, condition.reason, condition.message, remedy(condition.reason, _CLAIM_REMEDIES))
 
 
 def _metadata_findings(found: DeclaredModel) -> Iterator[Finding]:

@@ -1,5 +1,7 @@
 """The remedy for each reason, in one line; the troubleshooting page has the details."""
 
+from collections.abc import Mapping
+
 REMEDIES = {
     "AddressRefused": "ask an administrator to add the address to sources.allowAddresses, or use a public host",
     "AuthDenied": "put a token with read access into a Secret labelled larder.dev/credentials=true, and name it",
@@ -54,6 +56,6 @@ REMEDIES = {
 }
 
 
-def remedy(reason: str) -> str:
-    """Return the remedy; empty if the message already says everything."""
-    return REMEDIES.get(reason, "")
+def remedy(reason: str, special: Mapping[str, str] = {}) -> str:
+    """Return the remedy; empty if the message already says everything. `special` has those of one kind of object."""
+    return special.get(reason) or REMEDIES.get(reason, "")

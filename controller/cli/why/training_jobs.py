@@ -48,7 +48,7 @@ def _of_status(title: str, found: ObservedTree, ready: Mapping[str, Any]) -> Fin
         return stop(title, reason, message, "set spec.runPolicy.suspend to false")
     if reason in IN_PROGRESS:
         return wait(title, reason, message)
-    return stop(title, reason, message, _REMEDIES.get(reason) or remedy(reason))
+    return stop(title, reason, message, remedy(reason, _REMEDIES))
 
 
 def _roles(found: ObservedTree) -> Iterator[Finding]:
